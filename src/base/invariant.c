@@ -1,0 +1,18 @@
+/* invariant.c - the end of the process when an invariant is broken: going on could serve one user's
+ * KV to another. */
+#include "invariant.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+_Noreturn void invariant_failed(const char *expr, const char *file, int line, const char *fmt,
+                                ...) {
+    va_list args;
+    fprintf(stderr, "radish: bug: %s:%d: not true: %s: ", file, line, expr);
+    va_start(args, fmt);
+    vfprintf(stderr, fmt, args);
+    va_end(args);
+    fputc('\n', stderr);
+    abort();
+}

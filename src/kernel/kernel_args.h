@@ -1,0 +1,98 @@
+/* kernel_args.h - the arguments of every operation, one struct each, read by C, CUDA and Metal
+ * alike.
+ *
+ * Pointers are device addresses: on the CPU plain pointers, on CUDA what cuMemAlloc gave; Metal
+ * finds (buffer, offset) of an address among its few allocations. Only `struct attention_seq`
+ * arrays and flags are host memory (said where). Activations are float32, row-major, strides in
+ * elements. Nothing here owns anything; all is borrowed until the step has ended. */
+#ifndef KERNEL_KERNEL_ARGS_H
+#define KERNEL_KERNEL_ARGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct weight; /* a matrix prepared by a device: device_weight_create() */
+
+/* out[r] = row token_ids[r] of the matrix, as f32. A negative id -1-x stands for sampled[x]. Ids
+ * are < n_out rows of w (the caller checks). */
+struct embed_args {
+    const struct weight *w;   /* [n_vocab, width] */
+    const int32_t *token_ids; /* [n_rows] */
+    const int32_t *sampled;   /* tokens of the previous step, or NULL when no id is negative */
+    float *out;               /* [n_rows, out_stride] */
+    uint32_t n_rows, out_stride;
+    float scale; /* out is multiplied by it; 1 = not */
+};
+
+/* y[r] = x[r] / sqrt(mean(x[r]^2) + eps) * w */
+struct rmsnorm_args {
+    const float *x; /* [n_rows, x_stride] */
+    const float *w; /* [width] */
+    float *y;       /* [n_rows, y_stride]; may be x */
+    uint32_t n_rows, width, x_stride, y_stride;
+    float eps;
+};
+
+/* y[r] = W x[r] (+ bias); with accumulate y[r] += that, rounded after the whole product. */
+struct matmul_args {
+    const struct weight *w; /* [n_out, n_in] */
+    const float *x;         /* [n_rows, x_stride] */
+    const float *bias;      /* [n_out] or NULL */
+    float *y;               /* [n_rows, y_stride]; not x */
+    uint32_t n_rows, x_stride, y_stride;
+    bool accumulate;
+};
+
+/* out[r] = silu(gate[r]) * up[r], silu(x) = x / (1 + exp(-x)) */
+struct silu_mul_args {
+    const float *gate, *up; /* [n_rows, in_stride] */
+    float *out;             /* [n_rows, out_stride]; may be gate */
+    uint32_t n_rows, width, in_stride, out_stride;
+};
+
+/* RoPE on Q in place; RoPE on K, rounded to the pool's dtype, to k_pool[slot]; V to v_pool[slot].
+ * slot -1 writes nothing. Rotation over the first rotary_dim of head_dim: (x, y) -> (x cos - y sin,
+ * x sin + y cos), pairs (d, d + rotary_dim/2) or (2d, 2d+1); the tail is copied. */
+struct rope_kv_store_args {
+    float *q;                 /* [n_rows, q_stride], heads of head_dim one after another */
+    const float *k, *v;       /* [n_rows, k_stride], [n_rows, v_stride] */
+    const int32_t *positions; /* [n_rows] >= 0, < rows of the table */
+    const int32_t *slots;     /* [n_rows] */
+    const float
+        *rope_table; /* [positions, rotary_dim]: cos of the rotary_dim/2 pairs, then their sin */
+    void *k_pool, *v_pool; /* [n_slots, n_kv_heads, head_dim], [n_slots, n_kv_heads, v_head_dim] of
+                              kv_dtype */
+    uint32_t n_rows, q_stride, k_stride, v_stride;
+    uint32_t n_heads, n_kv_heads, head_dim, v_head_dim, rotary_dim;
+    uint32_t n_slots, n_positions; /* rows of the pool, rows of the table */
+    int32_t kv_dtype;              /* enum dtype: F32, F16 or BF16 */
+    bool is_interleaved;
+};
+
+/* One sequence of a ragged batch. Host memory. */
+struct attention_seq {
+    uint32_t row_first, n_rows;
+    uint32_t kv_len; /* this step's rows included: row r is position kv_len - n_rows + r and sees
+                        keys [0, that position] */
+    const uint32_t *slots; /* [kv_len], host memory on the CPU */
+};
+
+/* out[row, head] = softmax(scale * q k^T, causal) v over the pool, read through the slot table.
+ * Keys in segments of ATTENTION_SEGMENT absolute positions, each with its own (max, sum,
+ * accumulator), merged left to right. */
+#define ATTENTION_SEGMENT 1024
+struct attention_args {
+    const float *q; /* [n_tokens, q_stride] */
+    float *out;     /* [n_tokens, out_stride], heads of v_head_dim */
+    const void *k_pool, *v_pool;
+    const struct attention_seq *seqs; /* [n_seqs] */
+    uint32_t n_seqs, q_stride, out_stride;
+    uint32_t n_heads, n_kv_heads, head_dim, v_head_dim, n_slots;
+    int32_t kv_dtype;
+    float scale;
+    uint32_t window; /* keys [pos - window + 1, pos] only; 0 = all */
+    float soft_cap;  /* scores become cap * tanh(score / cap); 0 = not */
+};
+
+#endif

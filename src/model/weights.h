@@ -1,0 +1,51 @@
+/* weights.h - a model's tensors on a device, by role: what the layer functions compute with.
+ *
+ * Matrices are prepared by the device (packed for its kernels); vectors (norms, biases) are f32.
+ * The file's pages are released tensor by tensor, so that loading peaks at plan + largest tensor.
+ * Owns: everything on the device. The device must outlive it. Threads: loaded by one; then read by
+ * the engine's thread. */
+#ifndef MODEL_WEIGHTS_H
+#define MODEL_WEIGHTS_H
+
+#include "radish.h"
+
+#include "format/model_file.h"
+#include "kernel/kernel.h"
+#include "model/config.h"
+
+struct layer_weights {
+    float *attn_norm, *ffn_norm; /* [hidden_dim] */
+    float *q_norm, *k_norm;      /* [head_dim] or NULL */
+    struct weight *q, *k, *v,
+        *o; /* [n_heads * head_dim, hidden], ..., [hidden, n_heads * v_head_dim] */
+    float *q_bias, *k_bias, *v_bias, *o_bias; /* or NULL */
+    struct weight *gate, *up, *down;          /* [ffn, hidden] twice, [hidden, ffn] */
+    float *gate_bias, *up_bias, *down_bias;   /* or NULL */
+};
+
+struct weights {
+    struct device *device;
+    uint32_t n_layers;
+    struct weight *embedding;     /* [n_vocab, hidden] */
+    struct weight *output;        /* [n_vocab, hidden]; == embedding when tied */
+    float *output_norm;           /* [hidden] */
+    struct layer_weights *layers; /* [n_layers] */
+    uint64_t bytes;               /* on the device */
+};
+
+typedef void (*weights_progress_fn)(void *user, uint64_t bytes_done, uint64_t bytes_total);
+
+/* Checks that every tensor is there with the right shape and a kernel for it (E_FORMAT,
+ * E_UNSUPPORTED naming tensor and layer) and sums what loading will take on the device, without
+ * loading. */
+enum radish_status weights_plan(const struct model_file *file, const struct model_config *config,
+                                const struct device *device, uint64_t *bytes_out,
+                                struct radish_error *err) RADISH_CHECK_RESULT;
+
+enum radish_status weights_load(const struct model_file *file, const struct model_config *config,
+                                struct device *device, weights_progress_fn progress, void *user,
+                                struct weights **weights_out,
+                                struct radish_error *err) RADISH_CHECK_RESULT;
+void weights_destroy(struct weights *weights);
+
+#endif
