@@ -2,7 +2,8 @@
  * checked.
  *
  * Owns: the mapping and its index. Strings, arrays and tensor data are borrowed from the mapping
- * until gguf_close(). Everything is checked at open: counts and lengths against the bytes that
+ * until gguf_close(). Tensors of a type that radish cannot read but knows the size of are listed:
+ * ask dtype_can_read(). Everything is checked at open: counts and lengths against the bytes that
  * remain, names unique, tensors inside the file, aligned, not overlapping. Threads: immutable after
  * open. */
 #ifndef FORMAT_GGUF_H
@@ -50,7 +51,7 @@ struct gguf_value {
 };
 
 struct gguf_tensor {
-    struct gguf_str name;
+    struct gguf_str name; /* NUL-terminated, no NUL inside */
     enum dtype dtype;
     uint32_t n_dims;  /* 1..4 */
     uint64_t dims[4]; /* as stored: dims[0] runs fastest */
@@ -76,7 +77,9 @@ const struct gguf_value *gguf_value(const struct gguf *gguf, size_t idx);
 const struct gguf_value *gguf_find(const struct gguf *gguf, const char *key); /* NULL = absent */
 
 size_t gguf_n_tensors(const struct gguf *gguf);
-const struct gguf_tensor *gguf_tensor(const struct gguf *gguf, size_t idx);
+const struct gguf_tensor *gguf_tensor(const struct gguf *gguf,
+                                      size_t idx); /* in the file's order */
+void gguf_release(const struct gguf *gguf, const struct gguf_tensor *tensor); /* its pages may go */
 
 /* Typed reads. Absent: *out unchanged, OK. Wrong type or range: E_FORMAT naming the key. Integers
  * of any width are accepted where they fit. */

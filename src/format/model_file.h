@@ -18,6 +18,8 @@
 
 #include <yyjson.h>
 
+#define MODEL_TENSOR_DIMS_MAX 6
+
 enum model_format {
     MODEL_FORMAT_SAFETENSORS,
     MODEL_FORMAT_GGUF,
@@ -27,9 +29,10 @@ enum model_format {
 struct model_tensor {
     const char *name;
     enum dtype dtype;
-    uint32_t n_dims;     /* 0..4 */
-    uint64_t shape[4];   /* row-major: shape[n_dims-1] runs fastest, also for GGUF */
-    const uint8_t *data; /* [n_bytes], mapped, no alignment promised */
+    uint32_t n_dims; /* 0..MODEL_TENSOR_DIMS_MAX; 1..4 for GGUF */
+    uint64_t
+        shape[MODEL_TENSOR_DIMS_MAX]; /* row-major: shape[n_dims-1] runs fastest, also for GGUF */
+    const uint8_t *data;              /* [n_bytes], mapped, no alignment promised */
     uint64_t n_bytes;
     uint32_t file_idx;
     uint64_t offset; /* in that file */
@@ -37,11 +40,22 @@ struct model_tensor {
 
 struct model_file;
 
-/* A folder without weights opens only with text_only_ok. Errors name file, tensor and offset. */
+/* path: a folder (also one that holds a single GGUF model), a .gguf file, or a name in the model
+ * cache (model_cache.h). A folder without weights opens only with text_only_ok. Errors name file,
+ * tensor and offset. Tensors of types that cannot be read are listed: dtype_can_read(). */
 enum radish_status model_file_open(const char *path, bool text_only_ok,
                                    struct model_file **file_out,
                                    struct radish_error *err) RADISH_CHECK_RESULT;
 void model_file_close(struct model_file *file);
+
+/* For tests and fuzzing: a folder that holds nothing but this config.json (copied); a GGUF file in
+ * memory (its bytes stay the caller's and must outlive the result). */
+enum radish_status model_file_open_config(const char *json, size_t len,
+                                          struct model_file **file_out,
+                                          struct radish_error *err) RADISH_CHECK_RESULT;
+enum radish_status model_file_open_gguf_memory(const uint8_t *data, size_t n,
+                                               struct model_file **file_out,
+                                               struct radish_error *err) RADISH_CHECK_RESULT;
 
 enum model_format model_file_format(const struct model_file *file);
 const char *model_file_path(const struct model_file *file);
