@@ -12,6 +12,7 @@
 
 #define CONFIG_LAYERS_MAX 512
 #define CONFIG_EOS_MAX    32
+#define ROPE_PAIRS_MAX    512 /* head_dim up to 1,024 */
 
 enum rope_kind { ROPE_DEFAULT, ROPE_LINEAR, ROPE_LLAMA3, ROPE_YARN, ROPE_LONGROPE };
 enum rope_pairing { ROPE_NEOX /* (d, d + rotary_dim/2) */, ROPE_INTERLEAVED /* (2d, 2d + 1) */ };
@@ -27,9 +28,12 @@ struct rope_config {
     double beta_fast, beta_slow;              /* yarn */
     double mscale, mscale_all_dim;            /* yarn; 0 = absent */
     bool truncate;                            /* yarn: floor and ceil of the correction range */
-    uint32_t n_freq_factors;  /* rope_freqs.weight (GGUF) or longrope's factors; 0 = none, else
-                                 rotary_dim / 2 */
-    double freq_factors[512]; /* inverse frequency is divided by these */
+    uint32_t n_freq_factors; /* rope_freqs.weight (GGUF) or longrope's factors; 0 = none, else
+                                rotary_dim / 2 */
+    double freq_factors[ROPE_PAIRS_MAX]; /* inverse frequency is divided by these */
+    /* longrope only: used instead of freq_factors where more than context_original tokens are
+     * served. */
+    double freq_factors_long[ROPE_PAIRS_MAX];
 };
 
 struct arch;
@@ -46,6 +50,8 @@ struct model_config {
     uint32_t n_kv_heads[CONFIG_LAYERS_MAX];
     uint32_t ffn_dim[CONFIG_LAYERS_MAX];
     double norm_eps;
+    double attention_scale; /* scores are multiplied by it: 1 / sqrt(head_dim) unless a family says
+                               otherwise */
     bool has_attention_bias, has_attention_output_bias, has_mlp_bias, has_qk_norm;
     bool is_tied; /* logits use the embedding matrix */
     uint32_t

@@ -21,6 +21,7 @@ struct runner_options {
     uint32_t logits_rows_max; /* rows of a batch that want logits */
     uint32_t context_tokens;  /* positions [0, context_tokens) */
     uint32_t n_slots;         /* rows of the pool, padding page included */
+    uint32_t page_size; /* slots [0, page_size) are the padding page and never named; 0 means 1 */
     enum dtype kv_dtype;
 };
 

@@ -1,0 +1,25 @@
+/* llama.c - one layer of the llama family: pre-norm attention with RoPE, then a pre-norm SwiGLU.
+ *
+ *   x += O attention(rope(Q h), rope(K h), V h)    h = norm(x)
+ *   x += down(silu(gate h) * up h)                 h = norm(x)
+ *
+ * Serves llama and qwen2, with or without biases (a NULL bias is none), MHA and GQA. */
+#include "runner_int.h"
+
+void llama_layer(struct layer_run *run) {
+    const struct layer_weights *w = run->w;
+
+    run_norm(run, run->x, w->attn_norm, run->h);
+    run_linear(run, w->q, w->q_bias, run->h, run->q);
+    run_linear(run, w->k, w->k_bias, run->h, run->k);
+    run_linear(run, w->v, w->v_bias, run->h, run->v);
+    run_rope_kv_store(run);
+    run_attention(run);
+    run_linear_add(run, w->o, w->o_bias, run->attn, run->x);
+
+    run_norm(run, run->x, w->ffn_norm, run->h);
+    run_linear(run, w->gate, w->gate_bias, run->h, run->gate);
+    run_linear(run, w->up, w->up_bias, run->h, run->up);
+    run_silu_mul(run);
+    run_linear_add(run, w->down, w->down_bias, run->gate, run->x);
+}

@@ -1,0 +1,26 @@
+/* qwen3.c - one layer of qwen3: llama's, with an RMSNorm over every head of Q and K before RoPE.
+ *
+ *   q = rope(norm(Q h)), k = rope(norm(K h)): the norms keep the scores of large models in range,
+ *   which is why this family needs no QKV biases. head_dim is free: n_heads * head_dim need not be
+ *   hidden_dim. */
+#include "runner_int.h"
+
+void qwen3_layer(struct layer_run *run) {
+    const struct layer_weights *w = run->w;
+
+    run_norm(run, run->x, w->attn_norm, run->h);
+    run_linear(run, w->q, w->q_bias, run->h, run->q);
+    run_linear(run, w->k, w->k_bias, run->h, run->k);
+    run_linear(run, w->v, w->v_bias, run->h, run->v);
+    run_head_norm(run, run->q, w->q_norm);
+    run_head_norm(run, run->k, w->k_norm);
+    run_rope_kv_store(run);
+    run_attention(run);
+    run_linear_add(run, w->o, w->o_bias, run->attn, run->x);
+
+    run_norm(run, run->x, w->ffn_norm, run->h);
+    run_linear(run, w->gate, w->gate_bias, run->h, run->gate);
+    run_linear(run, w->up, w->up_bias, run->h, run->up);
+    run_silu_mul(run);
+    run_linear_add(run, w->down, w->down_bias, run->gate, run->x);
+}
