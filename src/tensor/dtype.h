@@ -25,6 +25,8 @@ const char *dtype_readable_names(void); /* "F32, F16, ...", for messages; static
 /* False: not a type whose size we know. What is found is not necessarily readable. */
 bool dtype_from_gguf(uint32_t gguf_id, enum dtype *dtype_out);
 bool dtype_from_safetensors(const char *name, enum dtype *dtype_out);
+const char *dtype_safetensors_name(
+    enum dtype dtype); /* NULL: that format has no such type; static */
 
 /* Also of types that were withdrawn from the format ("Q4_0_4_4"); "type N" style names are the
  * caller's; NULL = unknown id; static. */
