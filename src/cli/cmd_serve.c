@@ -1,0 +1,131 @@
+/* cmd_serve.c - radish serve: the life of the server, from loading to the second signal.
+ *
+ *   loading --ready--> serving --first signal--> stopping --drained or grace over--> closed, exit 0
+ *      |                                             |
+ *   signal: the process dies by it            second signal: exit 0 at once
+ *
+ * While stopping the listener stays open and answers 503, so that a load balancer sees a server
+ * that leaves, not one that crashed; what still runs after the grace time ends with finish_reason
+ * "abort". A signal handler may do next to nothing, so it writes one byte into a pipe that the main
+ * thread waits on, and leaves by _exit() on the second signal, when somebody no longer wants to
+ * wait. Keys are read from a file once, at start: changing them means a restart, which drains. */
+#include "base/file_map.h"
+#include "command.h"
+#include "server/server.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { KEY_FILE_BYTES_MAX = 1 << 20 };
+
+static int stop_pipe[2];
+static volatile sig_atomic_t n_stop_signals;
+
+static void take_stop_signal(int signal_number) {
+    (void)signal_number;
+    int saved = errno;
+    if (n_stop_signals++ > 0) _exit(EXIT_DONE);
+    ssize_t written = write(stop_pipe[1], "", 1);
+    (void)written;
+    errno = saved;
+}
+
+static int watch_signals(void) {
+    if (pipe(stop_pipe)) return command_fail("cannot make a pipe: %s", strerror(errno));
+    struct sigaction action = {.sa_handler = take_stop_signal, .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    if (sigaction(SIGTERM, &action, NULL) || sigaction(SIGINT, &action, NULL))
+        return command_fail("cannot watch signals: %s", strerror(errno));
+    return -1;
+}
+
+static void wait_for_signal(void) {
+    char byte;
+    while (read(stop_pipe[0], &byte, 1) < 0 && errno == EINTR) {}
+}
+
+/* All keys: those of the command line and the lines of --api-key-file, kept in *text_out. */
+static int gather_keys(const struct args *args, const char ***keys_out, size_t *n_out,
+                       char **text_out) {
+    struct radish_error err = {0};
+    size_t len = 0, n_lines = 1, n = 0;
+    *text_out = NULL;
+    *keys_out = NULL;
+    *n_out = 0;
+    if (args->api_key_path) {
+        if (file_read(args->api_key_path, KEY_FILE_BYTES_MAX, text_out, &len, &err) != RADISH_OK)
+            return command_fail_error(args->api_key_path, &err);
+        if (memchr(*text_out, '\0', len))
+            return command_fail("%s: a key holds a zero byte", args->api_key_path);
+    }
+    for (size_t i = 0; i < len; i++) n_lines += (*text_out)[i] == '\n';
+    const char **keys = calloc(args->n_api_keys + n_lines, sizeof *keys);
+    if (!keys) return command_fail("out of memory");
+    for (uint32_t i = 0; i < args->n_api_keys; i++) keys[n++] = args->api_keys[i];
+    char *rest = NULL;
+    char *line = *text_out ? strtok_r(*text_out, "\n", &rest) : NULL;
+    for (; line; line = strtok_r(NULL, "\n", &rest)) {
+        line += strspn(line, " \t\r");
+        for (size_t end = strlen(line); end && strchr(" \t\r", line[end - 1]);) line[--end] = '\0';
+        if (*line && *line != '#') keys[n++] = line;
+    }
+    *keys_out = keys;
+    *n_out = n;
+    /* An empty key file must not open the server to everyone. */
+    if (args->api_key_path && n == args->n_api_keys)
+        return command_fail("%s holds no key", args->api_key_path);
+    return -1;
+}
+
+static int serve(const struct args *args, struct radish_model *model, struct radish_engine *engine,
+                 const char *const *keys, size_t n_keys) {
+    struct radish_error err = {0};
+    struct server *server = NULL;
+    const char *name = args->served_name ? args->served_name : radish_model_info(model)->name;
+    struct server_options options = {.host = args->host,
+                                     .port = (uint16_t)args->port,
+                                     .served_model_name = name,
+                                     .api_keys = keys,
+                                     .n_api_keys = n_keys,
+                                     .body_bytes_max = (uint64_t)args->body_mb_max << 20,
+                                     .stream_interval = args->stream_interval};
+    int rc = watch_signals();
+    if (rc >= 0) return rc;
+    enum radish_status status = server_open(model, engine, &options, &server, &err);
+    if (status != RADISH_OK) {
+        command_fail_error("", &err);
+        return status == RADISH_E_INVALID ? EXIT_USAGE : EXIT_FAILED;
+    }
+    fprintf(stderr, "radish %s serving %s: listening on %s\n", RADISH_VERSION, name,
+            server_url(server));
+    wait_for_signal();
+    fprintf(stderr,
+            "radish: stopping; running requests have %g seconds (a second signal ends at once)\n",
+            args->stop_grace_seconds);
+    server_begin_stop(server);
+    if (!server_wait_drained(server, args->stop_grace_seconds))
+        fprintf(stderr, "radish: the grace time is over; ending what still runs\n");
+    server_close(server);
+    return -1;
+}
+
+int cmd_serve(struct args *args) {
+    struct radish_model *model = NULL;
+    struct radish_engine *engine = NULL;
+    const char **keys = NULL;
+    char *key_text = NULL;
+    size_t n_keys = 0;
+    int rc = gather_keys(args, &keys, &n_keys, &key_text);
+    if (rc < 0) rc = command_open_model(args, &model);
+    if (rc < 0) rc = command_open_engine(args, model, &engine);
+    if (rc < 0) rc = serve(args, model, engine, keys, n_keys);
+    radish_engine_close(engine);
+    radish_model_close(model);
+    free(keys);
+    free(key_text);
+    return rc < 0 ? EXIT_DONE : rc;
+}
