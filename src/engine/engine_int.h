@@ -1,0 +1,142 @@
+/* engine_int.h - the inside of struct radish_engine, for engine/ and its tests.
+ *
+ *   callers' threads          | lock |              the engine's thread
+ *   radish_engine_submit ---> inbox ---+
+ *   radish_engine_abort  ---> aborts --+--> hand_over() once a step --> sched --> runner -->
+ * sampling radish_engine_info   <--- info   <-+                                             |
+ *                                                          events <-- output.c <-----+
+ *
+ * A request's memory is one arena, made by the thread that submits, freed by the engine's thread
+ * after the last event. Requests live in a table; a request's id names its cell and is never
+ * reused:
+ *
+ *   id = count * table_size + cell          so that find is one comparison and a stale id finds
+ * nothing
+ *
+ * Request:  INBOX -> LIVE (its choices are with the scheduler) -> DEAD (all choices ended) -> freed
+ */
+#ifndef ENGINE_ENGINE_INT_H
+#define ENGINE_ENGINE_INT_H
+
+#include "radish.h"
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "engine/model_int.h"
+#include "engine/plan.h"
+#include "kernel/kernel.h"
+#include "model/runner.h"
+#include "model/weights.h"
+#include "sample/sampler.h"
+#include "sched/sched.h"
+#include "text/detok_stream.h"
+#include "text/stop_match.h"
+
+#include <pthread.h>
+
+struct engine_request;
+
+/* One of n answers. Its sequence is the scheduler's view of it. */
+struct engine_choice {
+    struct sched_seq seq; /* seq.user = this choice */
+    struct engine_request *request;
+    uint32_t idx;
+    bool is_done; /* its final event has been sent */
+    uint64_t seed;
+    int32_t *output; /* [max_new_tokens] */
+    uint32_t n_output;
+    struct detok_stream *detok;
+    struct stop_match *stop; /* NULL: no stop strings */
+};
+
+struct engine_request {
+    struct arena arena;      /* holds this struct's arrays */
+    struct radish_request r; /* what it points to is in the arena */
+    uint64_t id;
+    uint32_t cell;
+    uint64_t submitted_ns;
+    struct engine_choice *choices; /* [n_choices] */
+    uint32_t n_choices, n_choices_done;
+    bool is_admitted; /* counted as running, not as queued */
+    bool is_aborting; /* under the lock: is on the abort list */
+    int32_t *banned;  /* [n_banned] end tokens, before min_new_tokens */
+    uint32_t n_banned;
+    struct radish_token *prompt_tokens;           /* [n_prompt] with prompt_logprobs */
+    struct radish_logprob *prompt_top;            /* [n_prompt, n_top_logprobs] */
+    struct engine_request *next;                  /* in the inbox; among the dead */
+    struct engine_request *next_abort;            /* on the abort list */
+    struct engine_request *live_prev, *live_next; /* engine's thread: in order of submission */
+};
+
+/* One row of logits and what becomes of it. */
+struct engine_row {
+    struct engine_choice *choice;
+    float *logits;     /* [n_vocab], the runner's */
+    uint32_t position; /* of the token that the row followed */
+    bool is_sampled;   /* else a row of the prompt */
+    struct sample_result result;
+};
+
+struct radish_engine {
+    const struct radish_model *model; /* borrowed */
+    struct engine_plan plan;
+    struct device *device;
+    struct weights *weights;
+    struct runner *runner;
+    struct sched *sched;
+    struct sampler **samplers; /* [n_samplers], one per worker */
+    uint32_t n_samplers;
+    uint32_t tokens_max; /* prompt and output of one sequence */
+
+    /* Shared, under the lock. */
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    bool has_lock, has_wake, has_thread;
+    pthread_t thread;
+    struct engine_request **table; /* [table_size]; NULL = free */
+    uint32_t table_size;
+    uint32_t *cells_free; /* [n_cells_free] a stack */
+    uint32_t n_cells_free;
+    struct engine_request *inbox_head, *inbox_tail;
+    struct engine_request *aborts;
+    uint64_t n_submitted;
+    uint64_t n_seeded; /* seeds given out */
+    uint64_t seed;
+    uint32_t n_queued; /* requests that no step has begun on */
+    bool is_stopping;
+    struct radish_engine_info info; /* as of the last hand-over */
+
+    /* The engine's thread. */
+    struct engine_request *live_head, *live_tail;
+    struct engine_request *dead;
+    uint32_t n_admitted;                    /* since the last hand-over */
+    struct engine_row *rows;                /* [RUNNER_LOGITS_ROWS] */
+    struct buf piece, text;                 /* of the token being worked on */
+    struct radish_engine_info totals;       /* counters, copied to info */
+    uint64_t log_prefill_ns, log_decode_ns; /* when the last lines were written */
+    uint64_t log_output_tokens;             /* since the last decode line */
+    uint64_t log_input_tokens;              /* since the last prefill line */
+    uint32_t log_decode_steps;
+};
+
+/* request_build.c: checks a request and copies it into its own memory. */
+enum radish_status request_build(const struct radish_engine *engine,
+                                 const struct radish_request *given,
+                                 struct engine_request **request_out,
+                                 struct radish_error *err) RADISH_CHECK_RESULT;
+void request_destroy(struct engine_request *request);
+/* The choices' seeds, once the request's is known. */
+void request_set_seed(struct engine_request *request, uint64_t seed);
+
+/* engine_loop.c */
+void *engine_run(void *engine);
+
+/* output.c: what becomes of logits, tokens and text. */
+
+/* The logits of the step just run: samples, sends events, appends to or ends sequences. */
+void output_step(struct radish_engine *engine, const struct batch *batch);
+/* Ends a choice: final event, and everything it holds goes back. */
+void output_end(struct radish_engine *engine, struct engine_choice *choice,
+                enum radish_finish finish, enum radish_status status);
+
+#endif

@@ -1,0 +1,36 @@
+/* radish_text.c - the public text functions: thin, since text/ does the work; they translate flags,
+ * ownership and names. */
+#include "engine/model_int.h"
+
+#include "base/buf.h"
+#include "base/status.h"
+
+#include <stdlib.h>
+
+enum radish_status radish_tokenize(const struct radish_model *model, const char *text, size_t len,
+                                   unsigned flags, int32_t **ids_out, size_t *n_out,
+                                   struct radish_error *err) {
+    *ids_out = NULL;
+    *n_out = 0;
+    return tokenizer_encode(model->text->tokenizer, text, len, flags & RADISH_TOKENIZE_SPECIAL,
+                            ids_out, n_out, err);
+}
+
+enum radish_status radish_detokenize(const struct radish_model *model, const int32_t *ids, size_t n,
+                                     unsigned flags, char **text_out, size_t *len_out,
+                                     struct radish_error *err) {
+    *text_out = NULL;
+    *len_out = 0;
+    struct buf text;
+    buf_init(&text, 0);
+    enum radish_status status = tokenizer_decode(model->text->tokenizer, ids, n,
+                                                 flags & RADISH_DETOKENIZE_SKIP, &text, err);
+    if (status == RADISH_OK && !(*text_out = buf_take(&text, len_out))) status = error_nomem(err);
+    buf_deinit(&text);
+    return status;
+}
+
+const char *radish_token_bytes(const struct radish_model *model, int32_t id, size_t *len_out) {
+    *len_out = 0;
+    return tokenizer_token_bytes(model->text->tokenizer, id, len_out);
+}
