@@ -1,0 +1,174 @@
+/* openai_fields.c - the table of request fields, and the rule "never silently".
+ *
+ * A parameter that is parsed and then ignored is the fault users of such servers report most: a
+ * schema that is not enforced, an n that gives one answer. So every field that OpenAI, SGLang or
+ * vLLM clients send has a row here, with one of three fates:
+ *
+ *   READ     another file reads and checks it (openai_types.c, openai_messages.c, ep_*.c).
+ *   INERT    cannot change the answer (names for billing, hints for caches): any value is fine.
+ *   a list   of the JSON values, one a line, that ask for what happens anyway; null always is one.
+ *            Anything else is 400, with the hint of the row. */
+#include "openai_fields.h"
+
+#include "base/status.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define READ  NULL
+#define INERT "*"
+#define BOTH  (API_CHAT | API_COMPLETIONS)
+
+struct field_row {
+    const char *name;
+    unsigned shapes;      /* where it is known: API_... bits */
+    const char *accepted; /* READ, INERT, or values as compact JSON, one a line */
+    const char *hint;     /* for refused values: what to do instead, or "" */
+};
+
+static const char constrained[] = "output is not constrained here";
+
+static const struct field_row rows[] = {
+    {"model", BOTH, READ, ""},
+    {"stream", BOTH, READ, ""},
+    {"stream_options", BOTH, READ, ""},
+    {"max_tokens", BOTH, READ, ""},
+    {"max_completion_tokens", API_CHAT, READ, ""},
+    {"min_tokens", BOTH, READ, ""},
+    {"temperature", BOTH, READ, ""},
+    {"top_p", BOTH, READ, ""},
+    {"top_k", BOTH, READ, ""},
+    {"min_p", BOTH, READ, ""},
+    {"repetition_penalty", BOTH, READ, ""},
+    {"presence_penalty", BOTH, READ, ""},
+    {"frequency_penalty", BOTH, READ, ""},
+    {"seed", BOTH, READ, ""},
+    {"n", BOTH, READ, ""},
+    {"best_of", BOTH, READ, ""},
+    {"stop", BOTH, READ, ""},
+    {"stop_token_ids", BOTH, READ, ""},
+    {"ignore_eos", BOTH, READ, ""},
+    {"no_stop_trim", BOTH, READ, ""},
+    {"include_stop_str_in_output", BOTH, READ, ""},
+    {"skip_special_tokens", BOTH, READ, ""},
+    {"logit_bias", BOTH, READ, ""},
+    {"logprobs", BOTH, READ, ""},
+    {"top_logprobs", API_CHAT, READ, ""},
+    {"rid", BOTH, READ, ""},
+    {"messages", API_CHAT, READ, ""},
+    {"tools", API_CHAT, READ, ""},
+    {"tool_choice", API_CHAT, READ, ""},
+    {"documents", API_CHAT, READ, ""},
+    {"add_generation_prompt", API_CHAT, READ, ""},
+    {"continue_final_message", API_CHAT, READ, ""},
+    {"chat_template_kwargs", API_CHAT, READ, ""},
+    {"prompt", API_COMPLETIONS, READ, ""},
+    {"echo", API_COMPLETIONS, READ, ""},
+    {"add_special_tokens", API_COMPLETIONS, READ, ""},
+
+    {"user", BOTH, INERT, ""},
+    {"metadata", BOTH, INERT, ""},
+    {"safety_identifier", BOTH, INERT, ""},
+    {"prompt_cache_key", BOTH, INERT, ""},
+    {"prompt_cache_retention", BOTH, INERT, ""},
+    {"extra_key", BOTH, INERT, ""},
+    {"cache_salt", BOTH, INERT, ""},
+    {"return_cached_tokens_details", BOTH, INERT, ""},
+    {"separate_reasoning", API_CHAT, INERT, ""},
+    {"stream_reasoning", API_CHAT, INERT, ""},
+
+    {"response_format", BOTH, "{\"type\":\"text\"}", constrained},
+    {"json_schema", BOTH, "", constrained},
+    {"regex", BOTH, "", constrained},
+    {"ebnf", BOTH, "", constrained},
+    {"structural_tag", BOTH, "", constrained},
+    {"grammar", BOTH, "", constrained},
+    {"guided_json", BOTH, "", constrained},
+    {"guided_regex", BOTH, "", constrained},
+    {"guided_choice", BOTH, "", constrained},
+    {"guided_grammar", BOTH, "", constrained},
+    {"structured_outputs", BOTH, "", constrained},
+    {"stop_regex", BOTH, "", "use stop"},
+    {"parallel_tool_calls", API_CHAT, "true", "calls are not parsed: the reply is text"},
+    {"functions", API_CHAT, "[]", "use tools"},
+    {"function_call", API_CHAT, "\"none\"\n\"auto\"", "use tools"},
+    {"input_ids", BOTH, "", "send ids as the prompt of /v1/completions"},
+    {"chat_template", API_CHAT, "", "start the server with --chat-template"},
+    {"reasoning_effort", API_CHAT, "", "a template's own switches go into chat_template_kwargs"},
+    {"echo", API_CHAT, "false", "use /v1/completions"},
+    {"add_special_tokens", API_CHAT, "false", "the chat template writes them"},
+    {"modalities", API_CHAT, "[\"text\"]", "text only"},
+    {"audio", API_CHAT, "", "text only"},
+    {"prediction", API_CHAT, "", ""},
+    {"verbosity", API_CHAT, "\"medium\"", ""},
+    {"web_search_options", API_CHAT, "", ""},
+    {"suffix", API_COMPLETIONS, "\"\"", "put it into the prompt"},
+    {"prompt_logprobs", BOTH, "", "use echo with logprobs on /v1/completions"},
+    {"truncate_prompt_tokens", BOTH, "", "prompts are never cut"},
+    {"return_hidden_states", BOTH, "false", ""},
+    {"return_token_ids", BOTH, "false", ""},
+    {"return_tokens_as_token_ids", BOTH, "false", ""},
+    {"spaces_between_special_tokens", BOTH, "true", ""},
+    {"use_beam_search", BOTH, "false", ""},
+    {"length_penalty", BOTH, "1\n1.0", ""},
+    {"early_stopping", BOTH, "false", ""},
+    {"allowed_token_ids", BOTH, "", "use logit_bias"},
+    {"bad_words", BOTH, "[]", "use logit_bias"},
+    {"custom_logit_processor", BOTH, "", ""},
+    {"custom_params", BOTH, "", ""},
+    {"lora_path", BOTH, "", ""},
+    {"session_params", BOTH, "", ""},
+    {"priority", BOTH, "0", ""},
+    {"data_parallel_rank", BOTH, "0", "there is one rank"},
+    {"routed_dp_rank", BOTH, "0", "there is one rank"},
+    {"store", BOTH, "false", "nothing is stored here"},
+    {"service_tier", BOTH, "\"auto\"\n\"default\"", ""},
+};
+
+static const struct field_row *find_row(const char *name, size_t len, enum api_shape shape) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].shapes & shape && strlen(rows[i].name) == len &&
+            !memcmp(rows[i].name, name, len))
+            return &rows[i];
+    return NULL;
+}
+
+/* Is `text` one of the lines of `list`? */
+static bool has_line(const char *list, const char *text) {
+    size_t len = strlen(text);
+    while (*list) {
+        size_t line_len = strcspn(list, "\n");
+        if (line_len == len && !memcmp(list, text, len)) return true;
+        list += line_len + (list[line_len] == '\n');
+    }
+    return false;
+}
+
+static enum radish_status check_value(const struct field_row *row, yyjson_val *value,
+                                      struct radish_error *err) {
+    if (row->accepted == READ || !strcmp(row->accepted, INERT) || yyjson_is_null(value))
+        return RADISH_OK;
+    char *text = yyjson_val_write(value, 0, NULL);
+    if (!text) return error_nomem(err);
+    bool is_accepted = has_line(row->accepted, text);
+    free(text);
+    if (is_accepted) return RADISH_OK;
+    return error_set_field(err, RADISH_E_UNSUPPORTED, row->name,
+                           "%s is not supported with this value%s%s", row->name,
+                           *row->hint ? ": " : "", row->hint);
+}
+
+enum radish_status openai_fields_check(yyjson_val *request, enum api_shape shape,
+                                       openai_unknown_fn on_unknown, void *user,
+                                       struct radish_error *err) {
+    yyjson_val *key, *value;
+    size_t idx, max;
+    yyjson_obj_foreach(request, idx, max, key, value) {
+        const struct field_row *row = find_row(yyjson_get_str(key), yyjson_get_len(key), shape);
+        if (row)
+            RADISH_TRY(check_value(row, value, err));
+        else
+            on_unknown(user, yyjson_get_str(key));
+    }
+    return RADISH_OK;
+}

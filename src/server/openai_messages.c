@@ -1,0 +1,329 @@
+/* openai_messages.c - from the API's messages to a template's variables.
+ *
+ * Templates are written against Python dicts: a null content prints "None", a role in capitals
+ * matches no branch and its message vanishes, arguments of tool calls are expected as a mapping
+ * although the API carries them as a string. So the conversation is checked and normalised here,
+ * into a new JSON text; fields that nobody here knows (names, reasoning_content ...) pass through
+ * to the template.
+ *
+ * Continuing the final message means: render the conversation, and stop exactly behind that
+ * message's content. Where that is cannot be found by searching for the content, which may appear
+ * twice or be trimmed; so a marker that occurs nowhere else is put behind the content, and the text
+ * in front of it is the prompt. A template that drops, doubles or reorders the content is refused
+ * rather than guessed at. */
+#include "openai_messages.h"
+
+#include "base/rng.h"
+#include "base/status.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum { PATH_BYTES = 64 };
+
+struct builder {
+    yyjson_mut_doc *doc;
+    const char *marker; /* "" or what is put behind the final content */
+    struct radish_error *err;
+};
+
+static bool is_given(yyjson_val *val) {
+    return val && !yyjson_is_null(val);
+}
+
+static enum radish_status refuse(struct builder *b, const char *path, const char *what) {
+    return error_set_field(b->err, RADISH_E_INVALID, path, "%s %s", path, what);
+}
+
+/* Adds key: value to obj; false when out of memory. */
+static bool put(struct builder *b, yyjson_mut_val *obj, const char *key, yyjson_mut_val *value) {
+    return value && yyjson_mut_obj_add(obj, yyjson_mut_strcpy(b->doc, key), value);
+}
+
+static enum radish_status add_copy(struct builder *b, yyjson_mut_val *obj, yyjson_val *key,
+                                   yyjson_val *value) {
+    yyjson_mut_val *key_copy = yyjson_val_mut_copy(b->doc, key);
+    yyjson_mut_val *value_copy = yyjson_val_mut_copy(b->doc, value);
+    if (!key_copy || !value_copy || !yyjson_mut_obj_add(obj, key_copy, value_copy))
+        return error_nomem(b->err);
+    return RADISH_OK;
+}
+
+/* A string value with the marker behind it, if it is the end of the final content. */
+static yyjson_mut_val *make_text(struct builder *b, yyjson_val *text, bool is_end) {
+    size_t len = yyjson_get_len(text), marker_len = is_end ? strlen(b->marker) : 0;
+    if (!marker_len) return yyjson_val_mut_copy(b->doc, text);
+    char *joined = malloc(len + marker_len);
+    if (!joined) return NULL;
+    memcpy(joined, yyjson_get_str(text), len);
+    memcpy(joined + len, b->marker, marker_len);
+    yyjson_mut_val *val = yyjson_mut_strncpy(b->doc, joined, len + marker_len);
+    free(joined);
+    return val;
+}
+
+/* One element of a list of content parts. */
+static enum radish_status add_part(struct builder *b, yyjson_mut_val *parts, yyjson_val *part,
+                                   const char *path, bool is_end) {
+    yyjson_val *type = json_get(part, "type"), *text = json_get(part, "text"), *key, *value;
+    size_t idx, max;
+    if (!yyjson_is_obj(part)) return refuse(b, path, "must be an object");
+    if (!yyjson_is_str(type)) return refuse(b, path, "needs a type");
+    if (strcmp(yyjson_get_str(type), "text"))
+        return error_set_field(b->err, RADISH_E_UNSUPPORTED, path,
+                               "%s has type \"%.32s\": only text is supported", path,
+                               yyjson_get_str(type));
+    if (!yyjson_is_str(text)) return refuse(b, path, "needs text, a string");
+    yyjson_mut_val *obj = yyjson_mut_obj(b->doc);
+    if (!obj) return error_nomem(b->err);
+    yyjson_obj_foreach(part, idx, max, key, value) {
+        if (!yyjson_equals_str(key, "text")) RADISH_TRY(add_copy(b, obj, key, value));
+    }
+    if (!put(b, obj, "text", make_text(b, text, is_end)) || !yyjson_mut_arr_append(parts, obj))
+        return error_nomem(b->err);
+    return RADISH_OK;
+}
+
+static enum radish_status add_content(struct builder *b, yyjson_mut_val *obj, yyjson_val *content,
+                                      const char *message_path, const char *role, bool is_final) {
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%s.content", message_path);
+    yyjson_val *part;
+    size_t idx, max;
+    yyjson_mut_val *made = NULL;
+    if (!is_given(content)) {
+        if (strcmp(role, "assistant"))
+            return refuse(b, path, "must be a string or a list of parts");
+        made = yyjson_mut_strcpy(b->doc, is_final ? b->marker : "");
+    } else if (yyjson_is_str(content)) {
+        made = make_text(b, content, is_final);
+    } else if (yyjson_is_arr(content)) {
+        made = yyjson_mut_arr(b->doc);
+        if (!made) return error_nomem(b->err);
+        yyjson_arr_foreach(content, idx, max, part) {
+            char part_path[PATH_BYTES + 24];
+            snprintf(part_path, sizeof part_path, "%s[%zu]", path, idx);
+            RADISH_TRY(add_part(b, made, part, part_path, is_final && idx + 1 == max));
+        }
+    } else {
+        return refuse(b, path, "must be a string or a list of parts");
+    }
+    return put(b, obj, "content", made) ? RADISH_OK : error_nomem(b->err);
+}
+
+/* Copies `function` of a tool call; arguments in a string are parsed. */
+static enum radish_status add_function(struct builder *b, yyjson_mut_val *call,
+                                       yyjson_val *function, const char *path) {
+    yyjson_val *key, *value;
+    size_t idx, max;
+    yyjson_mut_val *obj = yyjson_mut_obj(b->doc);
+    if (!obj) return error_nomem(b->err);
+    yyjson_obj_foreach(function, idx, max, key, value) {
+        if (!yyjson_equals_str(key, "arguments") || !yyjson_is_str(value)) {
+            RADISH_TRY(add_copy(b, obj, key, value));
+            continue;
+        }
+        yyjson_doc *arguments = NULL;
+        const char *text = yyjson_get_len(value) ? yyjson_get_str(value) : "{}";
+        size_t len = yyjson_get_len(value) ? yyjson_get_len(value) : 2;
+        struct radish_error why;
+        if (json_parse(text, len, JSON_DEPTH_MAX / 2, &arguments, &why))
+            return error_set_field(b->err, RADISH_E_INVALID, path, "%s.arguments: %s", path,
+                                   why.msg);
+        yyjson_mut_val *copy = yyjson_val_mut_copy(b->doc, yyjson_doc_get_root(arguments));
+        yyjson_doc_free(arguments);
+        if (!put(b, obj, "arguments", copy)) return error_nomem(b->err);
+    }
+    return put(b, call, "function", obj) ? RADISH_OK : error_nomem(b->err);
+}
+
+static enum radish_status add_tool_calls(struct builder *b, yyjson_mut_val *obj, yyjson_val *calls,
+                                         const char *message_path) {
+    yyjson_val *call, *key, *value;
+    size_t idx, max, key_idx, key_max;
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%s.tool_calls", message_path);
+    if (!yyjson_is_arr(calls)) return refuse(b, path, "must be a list");
+    yyjson_mut_val *list = yyjson_mut_arr(b->doc);
+    if (!list) return error_nomem(b->err);
+    yyjson_arr_foreach(calls, idx, max, call) {
+        snprintf(path, sizeof path, "%s.tool_calls[%zu]", message_path, idx);
+        if (!yyjson_is_obj(call)) return refuse(b, path, "must be an object");
+        yyjson_mut_val *made = yyjson_mut_obj(b->doc);
+        if (!made) return error_nomem(b->err);
+        yyjson_obj_foreach(call, key_idx, key_max, key, value) {
+            if (yyjson_equals_str(key, "function") && yyjson_is_obj(value))
+                RADISH_TRY(add_function(b, made, value, path));
+            else
+                RADISH_TRY(add_copy(b, made, key, value));
+        }
+        if (!yyjson_mut_arr_append(list, made)) return error_nomem(b->err);
+    }
+    return put(b, obj, "tool_calls", list) ? RADISH_OK : error_nomem(b->err);
+}
+
+/* The canonical name of a role, or NULL. */
+static const char *find_role(const char *name) {
+    static const char *const roles[] = {"system", "user", "assistant", "tool", "function"};
+    if (!strcasecmp(name, "developer")) return "system";
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
+        if (!strcasecmp(name, roles[i])) return roles[i];
+    return NULL;
+}
+
+static enum radish_status add_message(struct builder *b, yyjson_mut_val *list, yyjson_val *message,
+                                      size_t message_idx, bool is_final) {
+    char path[PATH_BYTES];
+    yyjson_val *key, *value, *role_val = json_get(message, "role");
+    size_t idx, max;
+    snprintf(path, sizeof path, "messages[%zu]", message_idx);
+    if (!yyjson_is_obj(message)) return refuse(b, path, "must be an object");
+    const char *role = yyjson_is_str(role_val) ? find_role(yyjson_get_str(role_val)) : NULL;
+    if (!role)
+        return refuse(b, path,
+                      "needs a role: system, developer, user, assistant, tool or function");
+    if (is_final && *b->marker && strcmp(role, "assistant"))
+        return refuse(b, path, "is not the assistant's: continue_final_message cannot continue it");
+
+    yyjson_mut_val *obj = yyjson_mut_obj(b->doc);
+    if (!obj || !put(b, obj, "role", yyjson_mut_str(b->doc, role))) return error_nomem(b->err);
+    RADISH_TRY(add_content(b, obj, json_get(message, "content"), path, role, is_final));
+    if (is_given(json_get(message, "tool_calls")))
+        RADISH_TRY(add_tool_calls(b, obj, json_get(message, "tool_calls"), path));
+    yyjson_obj_foreach(message, idx, max, key, value) {
+        bool is_done = yyjson_equals_str(key, "role") || yyjson_equals_str(key, "content") ||
+                       yyjson_equals_str(key, "tool_calls");
+        if (!is_done && is_given(value)) RADISH_TRY(add_copy(b, obj, key, value));
+    }
+    return yyjson_mut_arr_append(list, obj) ? RADISH_OK : error_nomem(b->err);
+}
+
+static enum radish_status add_messages(struct builder *b, yyjson_mut_val *out, yyjson_val *root) {
+    yyjson_val *messages = json_get(root, "messages"), *message;
+    size_t idx, max;
+    if (!yyjson_is_arr(messages))
+        return error_set_field(b->err, RADISH_E_INVALID, "messages",
+                               "messages must be a list of messages, not %s",
+                               json_type_name(messages));
+    if (!yyjson_arr_size(messages))
+        return error_set_field(b->err, RADISH_E_INVALID, "messages", "messages must not be empty");
+    yyjson_mut_val *list = yyjson_mut_arr(b->doc);
+    if (!list) return error_nomem(b->err);
+    yyjson_arr_foreach(messages, idx, max, message) {
+        RADISH_TRY(add_message(b, list, message, idx, idx + 1 == max));
+    }
+    return put(b, out, "messages", list) ? RADISH_OK : error_nomem(b->err);
+}
+
+/* *is_hidden_out: tool_choice is "none", so that the template must not see the tools. */
+static enum radish_status read_tool_choice(struct builder *b, yyjson_val *root,
+                                           bool *is_hidden_out) {
+    static const char name[] = "tool_choice";
+    yyjson_val *choice = json_get(root, name);
+    *is_hidden_out = yyjson_equals_str(choice, "none");
+    if (!is_given(choice) || *is_hidden_out || yyjson_equals_str(choice, "auto")) return RADISH_OK;
+    if (yyjson_equals_str(choice, "required") || yyjson_is_obj(choice))
+        return error_set_field(b->err, RADISH_E_UNSUPPORTED, name,
+                               "tool_choice other than \"auto\" and \"none\" is not supported: "
+                               "output is not constrained here");
+    return error_set_field(b->err, RADISH_E_INVALID, name,
+                           "tool_choice must be \"auto\", \"none\", \"required\" or an object");
+}
+
+static enum radish_status add_tools(struct builder *b, yyjson_mut_val *out, yyjson_val *root) {
+    yyjson_val *tools = json_get(root, "tools"), *documents = json_get(root, "documents"), *tool;
+    bool is_hidden = false;
+    size_t idx, max;
+    RADISH_TRY(read_tool_choice(b, root, &is_hidden));
+    if (is_given(tools) && !yyjson_is_arr(tools)) return refuse(b, "tools", "must be a list");
+    yyjson_arr_foreach(tools, idx, max, tool) {
+        if (!yyjson_is_obj(tool) || !yyjson_is_obj(json_get(tool, "function")))
+            return error_set_field(b->err, RADISH_E_INVALID, "tools",
+                                   "tools[%zu] must be {\"type\": \"function\", \"function\": "
+                                   "{...}}",
+                                   idx);
+    }
+    if (yyjson_arr_size(tools) && !is_hidden &&
+        !put(b, out, "tools", yyjson_val_mut_copy(b->doc, tools)))
+        return error_nomem(b->err);
+    if (is_given(documents) && !yyjson_is_arr(documents))
+        return refuse(b, "documents", "must be a list");
+    if (is_given(documents) && !put(b, out, "documents", yyjson_val_mut_copy(b->doc, documents)))
+        return error_nomem(b->err);
+    return RADISH_OK;
+}
+
+static enum radish_status add_kwargs(struct builder *b, yyjson_mut_val *out, yyjson_val *root) {
+    static const char name[] = "chat_template_kwargs";
+    static const char *const taken[] = {"messages", "tools", "documents", "add_generation_prompt",
+                                        "continue_final_message"};
+    yyjson_val *kwargs = json_get(root, name), *key, *value;
+    size_t idx, max;
+    if (!is_given(kwargs)) return RADISH_OK;
+    if (!yyjson_is_obj(kwargs)) return refuse(b, name, "must be an object");
+    yyjson_obj_foreach(kwargs, idx, max, key, value) {
+        for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
+            if (yyjson_equals_str(key, taken[i]))
+                return error_set_field(b->err, RADISH_E_INVALID, name,
+                                       "chat_template_kwargs must not hold %s: it is a field of "
+                                       "its own",
+                                       taken[i]);
+        RADISH_TRY(add_copy(b, out, key, value));
+    }
+    return RADISH_OK;
+}
+
+static enum radish_status build(struct builder *b, yyjson_val *root, char *marker) {
+    bool has_prompt = true, continues = false;
+    yyjson_mut_val *out = yyjson_mut_obj(b->doc);
+    if (!out) return error_nomem(b->err);
+    yyjson_mut_doc_set_root(b->doc, out);
+    RADISH_TRY(json_get_bool(root, "continue_final_message", &continues, b->err));
+    has_prompt = !continues;
+    RADISH_TRY(json_get_bool(root, "add_generation_prompt", &has_prompt, b->err));
+    if (continues && has_prompt)
+        return error_set_field(b->err, RADISH_E_INVALID, "continue_final_message",
+                               "continue_final_message and add_generation_prompt exclude each "
+                               "other");
+    if (continues)
+        snprintf(marker, MESSAGES_MARKER_BYTES, "radish%016" PRIx64 "%016" PRIx64,
+                 rng_seed_from_system(), rng_seed_from_system());
+    RADISH_TRY(add_messages(b, out, root));
+    RADISH_TRY(add_tools(b, out, root));
+    RADISH_TRY(add_kwargs(b, out, root));
+    return put(b, out, "add_generation_prompt", yyjson_mut_bool(b->doc, has_prompt))
+               ? RADISH_OK
+               : error_nomem(b->err);
+}
+
+enum radish_status openai_conversation_read(yyjson_val *root,
+                                            struct openai_conversation *conversation_out,
+                                            struct radish_error *err) {
+    *conversation_out = (struct openai_conversation){0};
+    struct builder b = {
+        .doc = yyjson_mut_doc_new(NULL), .marker = conversation_out->marker, .err = err};
+    if (!b.doc) return error_nomem(err);
+    enum radish_status status = build(&b, root, conversation_out->marker);
+    if (!status) {
+        conversation_out->json = yyjson_mut_write(b.doc, 0, &conversation_out->len);
+        if (!conversation_out->json) status = error_nomem(err);
+    }
+    yyjson_mut_doc_free(b.doc);
+    return status;
+}
+
+enum radish_status openai_marker_cut(const char *marker, const char *text, size_t *len,
+                                     struct radish_error *err) {
+    size_t marker_len = strlen(marker);
+    const char *at = memmem(text, *len, marker, marker_len);
+    const char *rest = at ? at + marker_len : NULL;
+    if (!at || memmem(rest, *len - (size_t)(rest - text), marker, marker_len))
+        return error_set_field(err, RADISH_E_TEMPLATE, "continue_final_message",
+                               "continue_final_message: this chat template does not write the "
+                               "final message exactly once");
+    *len = (size_t)(at - text);
+    return RADISH_OK;
+}

@@ -1,0 +1,50 @@
+/* openai_types.h - a request body of OpenAI's API as a struct radish_request.
+ *
+ * Owns nothing: what a parsed request points to lies in the JSON document and in the arena, both
+ * the caller's, both kept until the request is submitted. Threads: one per document. Every failure
+ * is a fault of the client, names the field and has status E_INVALID, E_LIMIT or E_UNSUPPORTED
+ * (besides E_NOMEM). */
+#ifndef SERVER_OPENAI_TYPES_H
+#define SERVER_OPENAI_TYPES_H
+
+#include "base/arena.h"
+#include "base/json.h"
+#include "openai_fields.h"
+
+enum { OPENAI_PROMPTS_MAX = 256, OPENAI_RID_BYTES_MAX = 128 };
+
+struct openai_params {
+    struct radish_request request; /* without prompt, callbacks and user */
+    const char *model;             /* or NULL: none was named */
+    const char *rid;               /* the id the client wants, or NULL */
+    bool is_streamed;
+    bool has_usage_chunk;     /* stream_options.include_usage */
+    bool has_usage_in_chunks; /* stream_options.continuous_usage_stats */
+    bool has_echo;
+    bool has_special; /* completions: text prompts get the post-processor's tokens */
+};
+
+/* Parses the whole body into an object. */
+enum radish_status openai_parse_body(const char *body, size_t len, yyjson_doc **doc_out,
+                                     struct radish_error *err) RADISH_CHECK_RESULT;
+
+/* Everything but the prompt. defaults: the model's own sampling, for absent or null fields. */
+enum radish_status openai_params_read(yyjson_val *root, enum api_shape shape,
+                                      const struct radish_sampling *defaults, struct arena *arena,
+                                      struct openai_params *params_out,
+                                      struct radish_error *err) RADISH_CHECK_RESULT;
+
+/* One prompt of /v1/completions: text, or ids. */
+struct openai_prompt {
+    const char *text; /* [text_len], or NULL when ids are given */
+    size_t text_len;
+    const int32_t *ids; /* [n_ids] */
+    size_t n_ids;
+};
+
+/* The field "prompt": a string, a list of strings, a list of ids, a list of lists of ids. */
+enum radish_status openai_prompts_read(yyjson_val *root, struct arena *arena,
+                                       struct openai_prompt **prompts_out, size_t *n_out,
+                                       struct radish_error *err) RADISH_CHECK_RESULT;
+
+#endif

@@ -1,0 +1,30 @@
+/* router.h - which handler answers which method and path. A new endpoint is a row in router.c, its
+ * file, and its section in docs/API.md. Threads: any; the table is constant. */
+#ifndef SERVER_ROUTER_H
+#define SERVER_ROUTER_H
+
+#include "radish.h"
+
+struct exchange;
+
+struct route {
+    const char *method;
+    const char *path;
+    bool is_prefix;     /* path ends in '/'; what follows it names something */
+    bool needs_key;     /* where the server has keys */
+    bool is_generation; /* runs on a preparing thread, starts a generation, 503 while stopping */
+    /* OK: ex->reply is filled (or, for a generation, on its way). Otherwise err says why. */
+    enum radish_status (*handle)(struct exchange *ex, struct radish_error *err);
+};
+
+/* The route, or NULL; then *allow_out lists the methods that the path knows ("GET, HEAD"), or is ""
+ * when the path is unknown. HEAD finds the route of GET. */
+const struct route *router_find(const char *method, const char *path, const char **allow_out);
+
+enum radish_status ep_chat(struct exchange *ex, struct radish_error *err);
+enum radish_status ep_completions(struct exchange *ex, struct radish_error *err);
+enum radish_status ep_models_list(struct exchange *ex, struct radish_error *err);
+enum radish_status ep_models_get(struct exchange *ex, struct radish_error *err);
+enum radish_status ep_health(struct exchange *ex, struct radish_error *err);
+
+#endif
