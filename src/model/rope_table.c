@@ -70,8 +70,10 @@ static double yarn_mscale(double factor, double mscale) {
 static double find_attention_factor(const struct rope_config *rope) {
     if (rope->kind != ROPE_YARN && rope->kind != ROPE_LONGROPE) return 1;
     if (rope->attention_factor > 0) return rope->attention_factor;
-    if (rope->kind == ROPE_LONGROPE)
-        return rope->factor <= 1 ? 1 : sqrt(1 + log(rope->factor) / log(rope->context_original));
+    if (rope->kind == ROPE_LONGROPE) {
+        if (rope->factor <= 1 || rope->context_original < 2) return 1;
+        return sqrt(1 + log(rope->factor) / log(rope->context_original));
+    }
     if (rope->mscale > 0 && rope->mscale_all_dim > 0)
         return yarn_mscale(rope->factor, rope->mscale) /
                yarn_mscale(rope->factor, rope->mscale_all_dim);

@@ -29,13 +29,13 @@ struct layer_run {
     struct rows q, k, v;  /* n_heads * head_dim, n_kv_heads * head_dim, n_kv_heads * v_head_dim */
     struct rows attn;     /* n_heads * v_head_dim */
     struct rows gate, up; /* ffn_dim */
-    const int32_t *positions;                  /* [n_rows] device */
-    const int32_t *slots[BATCH_KV_GROUPS_MAX]; /* [n_rows] device */
-    const float *rope_table;                   /* [n_positions, rotary_dim] device */
+    const int32_t *positions; /* [n_rows] device */
+    const int32_t *slots;     /* [n_rows] device */
+    const float *rope_table;  /* [n_positions, rotary_dim] device */
     uint32_t n_positions, n_slots;
     enum dtype kv_dtype;
-    void *const *k_pool, *const *v_pool;                   /* [n_layers] device */
-    const struct attention_seq *seqs[BATCH_KV_GROUPS_MAX]; /* [n_seqs] host */
+    void *k_pool, *v_pool;            /* of this layer, device */
+    const struct attention_seq *seqs; /* [n_seqs] host */
     uint32_t n_seqs;
 };
 

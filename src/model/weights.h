@@ -25,6 +25,7 @@ struct layer_weights {
 
 struct weights {
     struct device *device;
+    const struct model_config *config; /* borrowed for the weights' life */
     uint32_t n_layers;
     struct weight *embedding;     /* [n_vocab, hidden] */
     struct weight *output;        /* [n_vocab, hidden]; == embedding when tied */
@@ -42,6 +43,8 @@ enum radish_status weights_plan(const struct model_file *file, const struct mode
                                 const struct device *device, uint64_t *bytes_out,
                                 struct radish_error *err) RADISH_CHECK_RESULT;
 
+/* config is borrowed until weights_destroy(). progress may be NULL. Tensors that the model does not
+ * use are named in one log line. */
 enum radish_status weights_load(const struct model_file *file, const struct model_config *config,
                                 struct device *device, weights_progress_fn progress, void *user,
                                 struct weights **weights_out,

@@ -1,0 +1,507 @@
+/* runner.c - carries a batch through the model.
+ *
+ * The idea: everything about a step that depends on the batch (which token, which position, which
+ * slot, whose keys) is in a few integer arrays; the layers see only rows. So a ragged mixture of
+ * prefill chunks and decodes is one pass over n_tokens rows, and a layer function is a straight
+ * line of operations that never asks whose row it has. Only attention and the KV store know of
+ * sequences and slots, and they read the pool itself, through the slot tables: no copy of a
+ * request's KV exists anywhere (ARCHITECTURE: such copies go stale).
+ *
+ *   token_ids -> embed -> x [n_tokens, hidden] -> layers, in place -> final norm of the rows that
+ *   want logits -> kept [n_logits_rows, hidden] -> runner_logits(): output matrix, 64 rows at a
+ * time
+ *
+ * Logits are made on demand and not in the step, since the logits of a long prompt (all rows of
+ * /completions with echo) would be gigabytes; a block of 64 is bounded and as fast.
+ *
+ * All memory is taken in runner_create(): one block of activations, one table of RoPE, two pools
+ * for each layer. Layers may differ in heads and width; buffers have room for the widest. The
+ * arrays of a batch are checked here, always, before any kernel sees them: a slot out of bounds
+ * would give one user's KV to another.
+ *
+ * Historical note: in the last layer only rows that want logits need the output projection and the
+ * feed-forward part. That saves one thirtieth of a SmolLM2 prefill and would need a gathering
+ * operation on every device; it is not done. */
+#include "runner_int.h"
+
+#include "arch.h"
+#include "base/invariant.h"
+#include "base/mem.h"
+#include "base/status.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The parts of the activation block, in order. */
+enum part {
+    PART_X,
+    PART_H,
+    PART_Q,
+    PART_K,
+    PART_V,
+    PART_ATTN,
+    PART_GATE,
+    PART_UP,
+    PART_KEPT,
+    PART_LOGITS,
+    PART_TOKEN_IDS,
+    PART_POSITIONS,
+    PART_SLOTS,
+    PART_SAMPLED,
+    PART_COUNT
+};
+
+struct layout {
+    size_t offset[PART_COUNT];
+    size_t bytes; /* of the block */
+};
+
+struct runner {
+    const struct model_config *config;
+    const struct weights *weights;
+    struct device *device;
+    struct runner_options options;
+    struct layout layout;
+    char *block; /* device: activations and batch arrays */
+    struct rope_table rope;
+    void **k_pool, **v_pool;    /* [n_layers] device */
+    struct attention_seq *seqs; /* [seqs_max] host */
+    float *logits;              /* [RUNNER_LOGITS_ROWS, n_vocab] host */
+    int32_t *sampled;           /* [logits_rows_max] host; -1: not said yet */
+    uint32_t n_logits_rows;     /* of the last step */
+    struct layer_run run;
+};
+
+/* The widest a dimension gets over the layers. */
+static uint32_t find_widest(const struct model_config *config, enum tensor_dim dim) {
+    uint32_t widest = 0;
+    for (uint32_t layer = 0; layer < config->n_layers; layer++) {
+        uint32_t width = arch_dim(config, layer, dim);
+        if (width > widest) widest = width;
+    }
+    return widest;
+}
+
+static bool add_part(struct layout *layout, enum part part, uint64_t rows, uint64_t width) {
+    enum { ALIGN = 64 };
+    uint64_t elems, bytes, end;
+    layout->offset[part] = layout->bytes;
+    if (!mem_mul_u64(rows, width, &elems) || !mem_mul_u64(elems, 4, &bytes) ||
+        !mem_add_u64(bytes, ALIGN - 1, &bytes) ||
+        !mem_add_u64(layout->bytes, bytes / ALIGN * ALIGN, &end) || end > SIZE_MAX)
+        return false;
+    layout->bytes = (size_t)end;
+    return true;
+}
+
+static enum radish_status make_layout(const struct model_config *config,
+                                      const struct runner_options *options,
+                                      struct layout *layout_out, struct radish_error *err) {
+    const struct {
+        enum tensor_dim dim;
+        enum part part;
+    } activations[] = {
+        {TENSOR_DIM_HIDDEN, PART_X}, {TENSOR_DIM_HIDDEN, PART_H}, {TENSOR_DIM_Q, PART_Q},
+        {TENSOR_DIM_K, PART_K},      {TENSOR_DIM_V, PART_V},      {TENSOR_DIM_ATTN, PART_ATTN},
+        {TENSOR_DIM_FFN, PART_GATE}, {TENSOR_DIM_FFN, PART_UP},
+    };
+    bool fits = true;
+    memset(layout_out, 0, sizeof *layout_out);
+    for (size_t i = 0; i < sizeof activations / sizeof *activations; i++)
+        fits = fits && add_part(layout_out, activations[i].part, options->tokens_max,
+                                find_widest(config, activations[i].dim));
+    fits = fits && add_part(layout_out, PART_KEPT, options->logits_rows_max, config->hidden_dim) &&
+           add_part(layout_out, PART_LOGITS, RUNNER_LOGITS_ROWS, config->n_vocab) &&
+           add_part(layout_out, PART_TOKEN_IDS, options->tokens_max, 1) &&
+           add_part(layout_out, PART_POSITIONS, options->tokens_max, 1) &&
+           add_part(layout_out, PART_SLOTS, options->tokens_max, 1) &&
+           add_part(layout_out, PART_SAMPLED, options->logits_rows_max, 1);
+    return fits ? RADISH_OK
+                : error_set(err, RADISH_E_NOMEM, "activations of %u rows do not fit into memory",
+                            options->tokens_max);
+}
+
+/* Rows and width of the largest product, for the kernels' own scratch. */
+static void measure_kernels(const struct model_config *config, const struct runner_options *options,
+                            uint32_t *rows_out, uint32_t *width_out) {
+    const enum tensor_dim dims[] = {TENSOR_DIM_HIDDEN, TENSOR_DIM_Q, TENSOR_DIM_ATTN,
+                                    TENSOR_DIM_FFN};
+    *rows_out = options->tokens_max > RUNNER_LOGITS_ROWS ? options->tokens_max : RUNNER_LOGITS_ROWS;
+    *width_out = 0;
+    for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
+        uint32_t width = find_widest(config, dims[i]);
+        if (width > *width_out) *width_out = width;
+    }
+}
+
+static struct kernel_shape shape_of_layer(const struct model_config *config, uint32_t layer,
+                                          enum dtype kv_dtype) {
+    return (struct kernel_shape){
+        .kv_dtype = kv_dtype,
+        .n_in = config->hidden_dim,
+        .n_heads = config->n_heads[layer],
+        .n_kv_heads = config->n_kv_heads[layer],
+        .head_dim = config->head_dim,
+        .v_head_dim = config->v_head_dim,
+        .rotary_dim = config->rotary_dim,
+        .is_interleaved = config->rope.pairing == ROPE_INTERLEAVED,
+    };
+}
+
+static enum radish_status ask_device(const struct model_config *config, const struct device *device,
+                                     enum dtype kv_dtype, struct radish_error *err) {
+    static const enum kernel_op ops[] = {KERNEL_OP_RMSNORM, KERNEL_OP_SILU_MUL,
+                                         KERNEL_OP_ROPE_KV_STORE, KERNEL_OP_ATTENTION};
+    for (uint32_t layer = 0; layer < config->n_layers; layer++) {
+        struct kernel_shape shape = shape_of_layer(config, layer, kv_dtype);
+        for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+            char reason[160] = "";
+            shape.n_in = ops[i] == KERNEL_OP_SILU_MUL ? config->ffn_dim[layer] : config->hidden_dim;
+            if (device->ops->supports(device, ops[i], &shape, reason, sizeof reason)) continue;
+            return error_set_field(err, RADISH_E_UNSUPPORTED, kernel_op_name(ops[i]),
+                                   "layer %u: no %s kernel for it: %s", layer,
+                                   kernel_op_name(ops[i]), reason);
+        }
+    }
+    return RADISH_OK;
+}
+
+static uint64_t count_slot_bytes(const struct model_config *config, enum dtype kv_dtype) {
+    uint64_t elems = 0;
+    for (uint32_t layer = 0; layer < config->n_layers; layer++)
+        elems +=
+            (uint64_t)arch_dim(config, layer, TENSOR_DIM_K) + arch_dim(config, layer, TENSOR_DIM_V);
+    return elems * dtype_block_bytes(kv_dtype);
+}
+
+enum radish_status runner_plan(const struct model_config *config, const struct device *device,
+                               const struct runner_options *options, struct runner_plan *plan_out,
+                               struct radish_error *err) {
+    struct layout layout;
+    uint32_t rows, width;
+    memset(plan_out, 0, sizeof *plan_out);
+    RADISH_TRY(ask_device(config, device, options->kv_dtype, err));
+    RADISH_TRY(make_layout(config, options, &layout, err));
+    measure_kernels(config, options, &rows, &width);
+
+    uint64_t parts[] = {
+        layout.bytes,
+        (uint64_t)RUNNER_LOGITS_ROWS * config->n_vocab * sizeof(float), /* the host's copy */
+        (uint64_t)options->logits_rows_max * sizeof(int32_t),
+        (uint64_t)options->seqs_max * sizeof(struct attention_seq),
+        rope_table_bytes(config->rotary_dim, options->context_tokens),
+        device->ops->scratch_bytes(device, rows, width, options->context_tokens),
+    };
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (!mem_add_u64(bytes, parts[i], &bytes))
+            return error_set(err, RADISH_E_NOMEM, "the plan of scratch memory overflows");
+    plan_out->scratch_bytes = bytes;
+    plan_out->kv_slot_bytes = count_slot_bytes(config, options->kv_dtype);
+    return RADISH_OK;
+}
+
+static bool size_pool(const struct runner *runner, uint32_t layer, bool is_v, size_t *bytes_out) {
+    size_t row = arch_dim(runner->config, layer, is_v ? TENSOR_DIM_V : TENSOR_DIM_K);
+    row *= dtype_block_bytes(runner->options.kv_dtype);
+    return mem_mul(row, runner->options.n_slots, bytes_out);
+}
+
+static enum radish_status create_pools(struct runner *runner, struct radish_error *err) {
+    struct device *device = runner->device;
+    uint32_t n_layers = runner->config->n_layers;
+    runner->k_pool = mem_zalloc(n_layers, sizeof *runner->k_pool);
+    runner->v_pool = mem_zalloc(n_layers, sizeof *runner->v_pool);
+    if (!runner->k_pool || !runner->v_pool) return error_nomem(err);
+    for (uint32_t layer = 0; layer < n_layers; layer++) {
+        size_t k_bytes, v_bytes;
+        if (!size_pool(runner, layer, /*is_v=*/false, &k_bytes) ||
+            !size_pool(runner, layer, /*is_v=*/true, &v_bytes))
+            return error_nomem(err);
+        RADISH_TRY(device->ops->mem_alloc(device, k_bytes, &runner->k_pool[layer], err));
+        RADISH_TRY(device->ops->mem_alloc(device, v_bytes, &runner->v_pool[layer], err));
+    }
+    return RADISH_OK;
+}
+
+static enum radish_status create_buffers(struct runner *runner, struct radish_error *err) {
+    const struct model_config *config = runner->config;
+    const struct runner_options *options = &runner->options;
+    struct device *device = runner->device;
+    uint32_t rows, width;
+    void *block = NULL;
+    RADISH_TRY(make_layout(config, options, &runner->layout, err));
+    RADISH_TRY(device->ops->mem_alloc(device, runner->layout.bytes, &block, err));
+    runner->block = block;
+    runner->seqs = mem_zalloc(options->seqs_max, sizeof *runner->seqs);
+    runner->logits = mem_alloc(RUNNER_LOGITS_ROWS, config->n_vocab * sizeof(float));
+    runner->sampled = mem_alloc(options->logits_rows_max, sizeof *runner->sampled);
+    if (!runner->seqs || !runner->logits || !runner->sampled) return error_nomem(err);
+    for (uint32_t row = 0; row < options->logits_rows_max; row++) runner->sampled[row] = -1;
+    RADISH_TRY(rope_table_init(&runner->rope, device, &config->rope, config->rotary_dim,
+                               options->context_tokens, err));
+    measure_kernels(config, options, &rows, &width);
+    return device->ops->scratch_reserve(device, rows, width, options->context_tokens, err);
+}
+
+static void *part_of(const struct runner *runner, enum part part) {
+    return runner->block + runner->layout.offset[part];
+}
+
+static void init_run(struct runner *runner) {
+    struct layer_run *run = &runner->run;
+    uint32_t hidden = runner->config->hidden_dim;
+    run->device = runner->device;
+    run->config = runner->config;
+    run->x = (struct rows){part_of(runner, PART_X), hidden};
+    run->h = (struct rows){part_of(runner, PART_H), hidden};
+    run->q.data = part_of(runner, PART_Q);
+    run->k.data = part_of(runner, PART_K);
+    run->v.data = part_of(runner, PART_V);
+    run->attn.data = part_of(runner, PART_ATTN);
+    run->gate.data = part_of(runner, PART_GATE);
+    run->up.data = part_of(runner, PART_UP);
+    run->positions = part_of(runner, PART_POSITIONS);
+    run->slots = part_of(runner, PART_SLOTS);
+    run->rope_table = runner->rope.address;
+    run->n_positions = runner->options.context_tokens;
+    run->n_slots = runner->options.n_slots;
+    run->kv_dtype = runner->options.kv_dtype;
+    run->seqs = runner->seqs;
+}
+
+enum radish_status runner_create(const struct model_config *config, const struct weights *weights,
+                                 struct device *device, const struct runner_options *options,
+                                 struct runner **runner_out, struct radish_error *err) {
+    *runner_out = NULL;
+    if (!options->tokens_max || !options->seqs_max || !options->logits_rows_max ||
+        !options->context_tokens || options->n_slots <= options->page_size || options->n_slots < 2)
+        return error_set(err, RADISH_E_INVALID, "the runner's limits must all be at least 1");
+    struct runner *runner = mem_zalloc(1, sizeof *runner);
+    if (!runner) return error_nomem(err);
+    runner->config = config;
+    runner->weights = weights;
+    runner->device = device;
+    runner->options = *options;
+    if (!runner->options.page_size) runner->options.page_size = 1;
+    enum radish_status status = create_buffers(runner, err);
+    if (status == RADISH_OK) status = create_pools(runner, err);
+    if (status != RADISH_OK) {
+        runner_destroy(runner);
+        return status;
+    }
+    init_run(runner);
+    *runner_out = runner;
+    return RADISH_OK;
+}
+
+void runner_destroy(struct runner *runner) {
+    if (!runner) return;
+    struct device *device = runner->device;
+    for (uint32_t layer = 0; layer < runner->config->n_layers; layer++) {
+        size_t bytes;
+        if (runner->k_pool && runner->k_pool[layer] && size_pool(runner, layer, false, &bytes))
+            device->ops->mem_free(device, runner->k_pool[layer], bytes);
+        if (runner->v_pool && runner->v_pool[layer] && size_pool(runner, layer, true, &bytes))
+            device->ops->mem_free(device, runner->v_pool[layer], bytes);
+    }
+    if (runner->block) device->ops->mem_free(device, runner->block, runner->layout.bytes);
+    rope_table_deinit(&runner->rope);
+    free(runner->k_pool);
+    free(runner->v_pool);
+    free(runner->seqs);
+    free(runner->logits);
+    free(runner->sampled);
+    free(runner);
+}
+
+/* ---- checks of a batch: what is wrong here is a bug of whoever filled it. */
+
+static void check_row(const struct runner *runner, const struct batch *batch,
+                      const struct batch_seq *seq, uint32_t idx) {
+    uint32_t row = seq->row_first + idx, position = seq->kv_len - seq->n_rows + idx;
+    int32_t id = batch->token_ids[row], slot = batch->slots[0][row];
+    if (id >= 0)
+        RADISH_INVARIANT((uint32_t)id < runner->config->n_vocab, "row %u is token %d", row, id);
+    else
+        RADISH_INVARIANT((uint32_t)(-1 - id) < runner->n_logits_rows &&
+                             runner->sampled[-1 - id] >= 0,
+                         "row %u names logits row %d, which has sampled nothing", row, -1 - id);
+    RADISH_INVARIANT(batch->positions[row] >= 0 && (uint32_t)batch->positions[row] == position,
+                     "row %u has position %d, its sequence says %u", row, batch->positions[row],
+                     position);
+    RADISH_INVARIANT(slot == -1 || (uint32_t)slot == seq->kv_slots[0][position],
+                     "row %u goes to slot %d, its sequence reads slot %u", row, slot,
+                     seq->kv_slots[0][position]);
+}
+
+static void check_seq(const struct runner *runner, const struct batch *batch,
+                      const struct batch_seq *seq) {
+    const struct runner_options *options = &runner->options;
+    RADISH_INVARIANT(seq->kv_len <= options->context_tokens && seq->n_rows <= seq->kv_len,
+                     "%u rows, KV length %u, context %u", seq->n_rows, seq->kv_len,
+                     options->context_tokens);
+    for (uint32_t p = 0; p < seq->kv_len; p++) {
+        uint32_t slot = seq->kv_slots[0][p];
+        RADISH_INVARIANT(slot >= options->page_size && slot < options->n_slots,
+                         "position %u is in slot %u of %u (the first %u are padding)", p, slot,
+                         options->n_slots, options->page_size);
+    }
+    for (uint32_t i = 0; i < seq->n_rows; i++) check_row(runner, batch, seq, i);
+    for (uint32_t i = seq->logits_first; i < seq->n_rows; i++) {
+        uint32_t at = seq->logits_row + i - seq->logits_first;
+        RADISH_INVARIANT(at < batch->n_logits_rows && batch->logits_rows[at] == seq->row_first + i,
+                         "logits row %u is not batch row %u", at, seq->row_first + i);
+    }
+}
+
+static void check_batch(const struct runner *runner, const struct batch *batch) {
+    const struct runner_options *options = &runner->options;
+    uint32_t row = 0;
+    RADISH_INVARIANT(batch->n_tokens <= options->tokens_max && batch->n_seqs <= options->seqs_max &&
+                         batch->n_logits_rows <= options->logits_rows_max,
+                     "%u tokens, %u sequences, %u logits rows", batch->n_tokens, batch->n_seqs,
+                     batch->n_logits_rows);
+    RADISH_INVARIANT(batch->n_groups == 1, "%u KV groups", batch->n_groups);
+    for (uint32_t i = 0; i < batch->n_seqs; i++) {
+        const struct batch_seq *seq = &batch->seqs[i];
+        RADISH_INVARIANT(
+            seq->row_first == row && seq->n_rows >= 1 && seq->n_rows <= batch->n_tokens - row,
+            "sequence %u: rows [%u, +%u), expected from %u", i, seq->row_first, seq->n_rows, row);
+        check_seq(runner, batch, seq);
+        row += seq->n_rows;
+    }
+    RADISH_INVARIANT(row == batch->n_tokens, "sequences have %u rows of %u", row, batch->n_tokens);
+    for (uint32_t i = 0; i < batch->n_logits_rows; i++)
+        RADISH_INVARIANT(batch->logits_rows[i] < batch->n_tokens &&
+                             (!i || batch->logits_rows[i] > batch->logits_rows[i - 1]),
+                         "logits row %u is batch row %u", i, batch->logits_rows[i]);
+}
+
+/* ---- the step */
+
+static void upload_batch(struct runner *runner, const struct batch *batch) {
+    struct device *device = runner->device;
+    size_t bytes = batch->n_tokens * sizeof(int32_t);
+    device->ops->upload(device, part_of(runner, PART_TOKEN_IDS), batch->token_ids, bytes);
+    device->ops->upload(device, part_of(runner, PART_POSITIONS), batch->positions, bytes);
+    device->ops->upload(device, part_of(runner, PART_SLOTS), batch->slots[0], bytes);
+    device->ops->upload(device, part_of(runner, PART_SAMPLED), runner->sampled,
+                        runner->n_logits_rows * sizeof(int32_t));
+    uint32_t n_positions = 0;
+    for (uint32_t i = 0; i < batch->n_seqs; i++) {
+        const struct batch_seq *seq = &batch->seqs[i];
+        runner->seqs[i] =
+            (struct attention_seq){seq->row_first, seq->n_rows, seq->kv_len, seq->kv_slots[0]};
+        if (seq->kv_len > n_positions) n_positions = seq->kv_len;
+    }
+    rope_table_fill(&runner->rope, n_positions);
+}
+
+static void set_layer(struct runner *runner, uint32_t layer) {
+    struct layer_run *run = &runner->run;
+    const struct model_config *config = runner->config;
+    run->layer = layer;
+    run->w = &runner->weights->layers[layer];
+    run->q.width = arch_dim(config, layer, TENSOR_DIM_Q);
+    run->k.width = arch_dim(config, layer, TENSOR_DIM_K);
+    run->v.width = arch_dim(config, layer, TENSOR_DIM_V);
+    run->attn.width = arch_dim(config, layer, TENSOR_DIM_ATTN);
+    run->gate.width = run->up.width = arch_dim(config, layer, TENSOR_DIM_FFN);
+    run->k_pool = runner->k_pool[layer];
+    run->v_pool = runner->v_pool[layer];
+}
+
+/* The final norm of the rows that want logits, gathered by where it writes: one call for each run
+ * of neighbouring rows, which are few (a prefill has one, all decodes together one). */
+static void keep_rows(struct runner *runner, const struct batch *batch) {
+    uint32_t width = runner->config->hidden_dim;
+    float *kept = part_of(runner, PART_KEPT);
+    for (uint32_t i = 0, n; i < batch->n_logits_rows; i += n) {
+        uint32_t row = batch->logits_rows[i];
+        for (n = 1; i + n < batch->n_logits_rows && batch->logits_rows[i + n] == row + n;) n++;
+        const struct rmsnorm_args args = {
+            .x = runner->run.x.data + (size_t)row * width,
+            .w = runner->weights->output_norm,
+            .y = kept + (size_t)i * width,
+            .n_rows = n,
+            .width = width,
+            .x_stride = width,
+            .y_stride = width,
+            .eps = (float)runner->config->norm_eps,
+        };
+        runner->device->ops->rmsnorm(runner->device, &args);
+    }
+}
+
+enum radish_status runner_step(struct runner *runner, const struct batch *batch) {
+    struct device *device = runner->device;
+    check_batch(runner, batch);
+    upload_batch(runner, batch);
+    runner->run.n_rows = batch->n_tokens;
+    runner->run.n_seqs = batch->n_seqs;
+
+    device->ops->step_begin(device);
+    const struct embed_args embed = {
+        .w = runner->weights->embedding,
+        .token_ids = part_of(runner, PART_TOKEN_IDS),
+        .sampled = part_of(runner, PART_SAMPLED),
+        .out = runner->run.x.data,
+        .n_rows = batch->n_tokens,
+        .out_stride = runner->config->hidden_dim,
+        .scale = 1,
+    };
+    device->ops->embed(device, &embed);
+    for (uint32_t layer = 0; layer < runner->config->n_layers; layer++) {
+        set_layer(runner, layer);
+        runner->config->arch->layer(&runner->run);
+    }
+    keep_rows(runner, batch);
+    RADISH_TRY(device->ops->step_submit(device));
+    RADISH_TRY(device->ops->step_wait(device));
+
+    runner->n_logits_rows = batch->n_logits_rows;
+    for (uint32_t row = 0; row < batch->n_logits_rows; row++) runner->sampled[row] = -1;
+    return RADISH_OK;
+}
+
+enum radish_status runner_logits(struct runner *runner, uint32_t row, uint32_t n,
+                                 float **logits_out) {
+    struct device *device = runner->device;
+    uint32_t n_vocab = runner->config->n_vocab, hidden = runner->config->hidden_dim;
+    *logits_out = NULL;
+    RADISH_INVARIANT(n <= RUNNER_LOGITS_ROWS && row <= runner->n_logits_rows &&
+                         n <= runner->n_logits_rows - row,
+                     "logits rows [%u, +%u) of %u", row, n, runner->n_logits_rows);
+    const struct matmul_args args = {
+        .w = runner->weights->output,
+        .x = (const float *)part_of(runner, PART_KEPT) + (size_t)row * hidden,
+        .y = part_of(runner, PART_LOGITS),
+        .n_rows = n,
+        .x_stride = hidden,
+        .y_stride = n_vocab,
+    };
+    device->ops->step_begin(device);
+    device->ops->matmul(device, &args);
+    RADISH_TRY(device->ops->step_submit(device));
+    RADISH_TRY(device->ops->step_wait(device));
+    device->ops->download(device, runner->logits, part_of(runner, PART_LOGITS),
+                          (size_t)n * n_vocab * sizeof(float));
+    *logits_out = runner->logits;
+    return RADISH_OK;
+}
+
+void runner_set_sampled(struct runner *runner, uint32_t row, int32_t token_id) {
+    RADISH_INVARIANT(row < runner->n_logits_rows && token_id >= 0 &&
+                         (uint32_t)token_id < runner->config->n_vocab,
+                     "logits row %u of %u sampled %d", row, runner->n_logits_rows, token_id);
+    runner->sampled[row] = token_id;
+}
+
+void *runner_slot_address(struct runner *runner, uint32_t layer, bool is_v, uint32_t slot,
+                          size_t *bytes_out) {
+    size_t bytes = arch_dim(runner->config, layer, is_v ? TENSOR_DIM_V : TENSOR_DIM_K);
+    bytes *= dtype_block_bytes(runner->options.kv_dtype);
+    *bytes_out = bytes;
+    return (char *)(is_v ? runner->v_pool : runner->k_pool)[layer] + slot * bytes;
+}

@@ -1,0 +1,304 @@
+/* weights.c - from tensors of a file to weights on a device.
+ *
+ * Loading goes in two passes over the same list. Finding: every row of arch.def that the model has
+ * is looked up by name, its shape compared with the configuration, and the device asked whether it
+ * has a kernel for it; nothing is read yet, so that a broken or unsupported file fails in
+ * milliseconds, and the memory it will take is known before any is taken. Loading: tensor by tensor
+ * to the device (packed there for its kernels), then the tensor's file pages are given back: at no
+ * time is more than one tensor in memory twice.
+ *
+ * Tied embeddings are one tensor with two uses, gathered by row and multiplied with, and become one
+ * struct weight, since a device may hold two packings of it. A lm_head.weight beside
+ * tie_word_embeddings is not read, as in the reference implementation. Tensors that nothing asks
+ * for are named once in the log: a file may hold more than a model, but it should not pass
+ * silently. */
+#include "weights.h"
+
+#include "arch.h"
+#include "base/buf.h"
+#include "base/invariant.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/status.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A tensor found, and where it goes. */
+struct found {
+    const struct arch_tensor *row;
+    uint32_t layer; /* of rows that belong to one */
+    uint32_t n_out, n_in;
+    const struct model_tensor *tensor;
+};
+
+struct found_list {
+    struct found *items; /* [n] */
+    size_t n;
+    uint64_t file_bytes;   /* of all items */
+    uint64_t device_bytes; /* what they will take */
+};
+
+static bool is_vector(const struct arch_tensor *row) {
+    return row->use == TENSOR_VECTOR;
+}
+
+static struct weight_desc describe(const struct found *found, const struct model_config *config) {
+    bool is_embedding = found->row->use == TENSOR_EMBEDDING;
+    return (struct weight_desc){
+        .name = found->tensor->name,
+        .dtype = found->tensor->dtype,
+        .n_out = found->n_out,
+        .n_in = found->n_in,
+        .data = found->tensor->data,
+        .is_gathered = is_embedding,
+        .is_multiplied = !is_embedding || config->is_tied,
+    };
+}
+
+static void print_shape(const uint64_t *dims, uint32_t n_dims, char *out, size_t out_bytes) {
+    size_t len = 0;
+    if (n_dims == 0) snprintf(out, out_bytes, "a scalar");
+    for (uint32_t i = 0; i < n_dims && len < out_bytes; i++) {
+        int n = snprintf(out + len, out_bytes - len, "%s%llu%s", i ? ", " : "[",
+                         (unsigned long long)dims[i], i + 1 == n_dims ? "]" : "");
+        len += n > 0 ? (size_t)n : 0;
+    }
+}
+
+static enum radish_status check_shape(const struct found *found, struct radish_error *err) {
+    const struct model_tensor *tensor = found->tensor;
+    uint64_t wanted[2] = {found->n_out, found->n_in};
+    uint32_t n_dims = is_vector(found->row) ? 1 : 2;
+    bool is_right = tensor->n_dims == n_dims;
+    for (uint32_t i = 0; is_right && i < n_dims; i++) is_right = tensor->shape[i] == wanted[i];
+    char want[64], got[112];
+    print_shape(wanted, n_dims, want, sizeof want);
+    print_shape(tensor->shape, tensor->n_dims, got, sizeof got);
+    if (!is_right)
+        return error_set_field(err, RADISH_E_FORMAT, tensor->name,
+                               "tensor %s has shape %s; the configuration asks for %s",
+                               tensor->name, got, want);
+    uint64_t row_bytes, bytes;
+    if (!dtype_row_bytes(tensor->dtype, wanted[n_dims - 1], &row_bytes) ||
+        !mem_mul_u64(row_bytes, n_dims == 2 ? wanted[0] : 1, &bytes) || bytes != tensor->n_bytes)
+        return error_set_field(err, RADISH_E_FORMAT, tensor->name,
+                               "tensor %s: %llu bytes are not what %s of shape %s takes",
+                               tensor->name, (unsigned long long)tensor->n_bytes,
+                               dtype_name(tensor->dtype), got);
+    return RADISH_OK;
+}
+
+static enum radish_status ask_device(const struct device *device, const struct weight_desc *desc,
+                                     const char *where, struct radish_error *err) {
+    const struct kernel_shape shape = {
+        .weight_dtype = desc->dtype, .n_out = desc->n_out, .n_in = desc->n_in};
+    const struct {
+        bool is_asked;
+        enum kernel_op op;
+    } uses[] = {{desc->is_gathered, KERNEL_OP_EMBED}, {desc->is_multiplied, KERNEL_OP_MATMUL}};
+    for (size_t i = 0; i < 2; i++) {
+        char reason[160] = "";
+        if (!uses[i].is_asked ||
+            device->ops->supports(device, uses[i].op, &shape, reason, sizeof reason))
+            continue;
+        return error_set_field(err, RADISH_E_UNSUPPORTED, desc->name,
+                               "%s: no %s kernel for tensor %s (%s [%u, %u]): %s", where,
+                               kernel_op_name(uses[i].op), desc->name, dtype_name(desc->dtype),
+                               desc->n_out, desc->n_in, reason);
+    }
+    return RADISH_OK;
+}
+
+/* Looks up one row of arch.def, checks it and adds it to the list's sums. */
+static enum radish_status find_tensor(const struct model_file *file,
+                                      const struct model_config *config,
+                                      const struct device *device, struct found *found,
+                                      struct found_list *list, struct radish_error *err) {
+    const struct arch_tensor *row = found->row;
+    char name[ARCH_TENSOR_NAME_MAX], where[32] = "model";
+    arch_tensor_name(row, model_file_format(file), found->layer, name);
+    if (row->scope == TENSOR_OF_LAYER) snprintf(where, sizeof where, "layer %u", found->layer);
+    found->n_out = arch_dim(config, found->layer, row->rows);
+    found->n_in = arch_dim(config, found->layer, row->columns);
+    found->tensor = model_file_find(file, name);
+    if (!found->tensor)
+        return error_set_field(err, RADISH_E_FORMAT, name, "%s: tensor %s is missing", where, name);
+    enum radish_status status = check_shape(found, err);
+    if (status != RADISH_OK) {
+        error_prefix(err, "%s", where);
+        return status;
+    }
+    uint64_t bytes = found->n_out * sizeof(float);
+    if (!is_vector(row)) {
+        struct weight_desc desc = describe(found, config);
+        RADISH_TRY(ask_device(device, &desc, where, err));
+        bytes = device->ops->weight_bytes(device, &desc);
+    }
+    if (!mem_add_u64(list->device_bytes, bytes, &list->device_bytes) ||
+        !mem_add_u64(list->file_bytes, found->tensor->n_bytes, &list->file_bytes))
+        return error_set_field(err, RADISH_E_LIMIT, name, "%s: the sizes overflow", name);
+    return RADISH_OK;
+}
+
+/* Fills *list; the caller frees list->items, also after a failure. */
+static enum radish_status find_all(const struct model_file *file, const struct model_config *config,
+                                   const struct device *device, struct found_list *list,
+                                   struct radish_error *err) {
+    size_t n_rows;
+    const struct arch_tensor *rows = arch_tensors(&n_rows);
+    memset(list, 0, sizeof *list);
+    list->items = mem_zalloc(n_rows * config->n_layers, sizeof *list->items);
+    if (!list->items) return error_nomem(err);
+    for (size_t i = 0; i < n_rows; i++) {
+        if (!arch_has_tensor(config, &rows[i])) continue;
+        uint32_t n = rows[i].scope == TENSOR_OF_LAYER ? config->n_layers : 1;
+        for (uint32_t layer = 0; layer < n; layer++) {
+            struct found *found = &list->items[list->n++];
+            *found = (struct found){.row = &rows[i], .layer = layer};
+            RADISH_TRY(find_tensor(file, config, device, found, list, err));
+        }
+    }
+    return RADISH_OK;
+}
+
+static int compare_tensors(const void *a, const void *b) {
+    uintptr_t x = (uintptr_t)((const struct found *)a)->tensor;
+    uintptr_t y = (uintptr_t)((const struct found *)b)->tensor;
+    return x < y ? -1 : x > y;
+}
+
+/* What is known to lie beside the weights without being one. */
+static bool is_expected(const char *name, const struct model_config *config) {
+    static const char inv_freq[] = ".rotary_emb.inv_freq";
+    size_t len = strlen(name), tail = sizeof inv_freq - 1;
+    if (len >= tail && !strcmp(name + len - tail, inv_freq)) return true;
+    if (!strncmp(name, "rope_f", 6)) return true; /* rope_freqs, rope_factors_long, ..._short */
+    return config->is_tied && !strcmp(name, "lm_head.weight");
+}
+
+/* Sorts the list by tensor as a side effect. */
+static void log_unused(const struct model_file *file, const struct model_config *config,
+                       struct found_list *list) {
+    struct buf names;
+    size_t n_unused = 0, n = model_file_n_tensors(file);
+    buf_init(&names, 400);
+    qsort(list->items, list->n, sizeof *list->items, compare_tensors);
+    for (size_t i = 0; i < n; i++) {
+        struct found key = {.tensor = model_file_tensor(file, i)};
+        if (is_expected(key.tensor->name, config)) continue;
+        if (bsearch(&key, list->items, list->n, sizeof key, compare_tensors)) continue;
+        if (n_unused++ < 3) buf_printf(&names, "%s%.100s", names.len ? ", " : "", key.tensor->name);
+    }
+    if (n_unused)
+        log_warn("model", "%zu tensors of the file are not used by %s: %s%s", n_unused,
+                 config->arch->name, names.data ? names.data : "", n_unused > 3 ? ", ..." : "");
+    buf_deinit(&names);
+}
+
+enum radish_status weights_plan(const struct model_file *file, const struct model_config *config,
+                                const struct device *device, uint64_t *bytes_out,
+                                struct radish_error *err) {
+    struct found_list list;
+    *bytes_out = 0;
+    enum radish_status status = find_all(file, config, device, &list, err);
+    if (status == RADISH_OK) *bytes_out = list.device_bytes;
+    free(list.items);
+    return status;
+}
+
+static enum radish_status load_vector(struct device *device, const struct found *found,
+                                      float **field, struct radish_error *err) {
+    size_t bytes = found->n_out * sizeof(float);
+    void *address = NULL;
+    float *host = mem_alloc(found->n_out, sizeof(float));
+    if (!host) return error_nomem(err);
+    dtype_to_f32(found->tensor->dtype, found->tensor->data, host, found->n_out);
+    enum radish_status status = device->ops->mem_alloc(device, bytes, &address, err);
+    if (status == RADISH_OK) device->ops->upload(device, address, host, bytes);
+    free(host);
+    *field = address;
+    return status;
+}
+
+/* The place in *weights that a row fills. */
+static void *field_of(struct weights *weights, const struct arch_tensor *row, uint32_t layer) {
+    void *base = row->scope == TENSOR_OF_MODEL ? (void *)weights : (void *)&weights->layers[layer];
+    return (char *)base + row->offset;
+}
+
+static enum radish_status load_all(const struct model_file *file, const struct found_list *list,
+                                   struct weights *weights, weights_progress_fn progress,
+                                   void *user, struct radish_error *err) {
+    uint64_t bytes_done = 0;
+    for (size_t i = 0; i < list->n; i++) {
+        const struct found *found = &list->items[i];
+        void *field = field_of(weights, found->row, found->layer);
+        struct weight_desc desc = describe(found, weights->config);
+        enum radish_status status =
+            is_vector(found->row)
+                ? load_vector(weights->device, found, field, err)
+                : weights->device->ops->weight_create(weights->device, &desc, field, err);
+        model_file_release(file, found->tensor);
+        if (status != RADISH_OK) {
+            error_prefix(err, "tensor %s", found->tensor->name);
+            return status;
+        }
+        bytes_done += found->tensor->n_bytes;
+        if (progress) progress(user, bytes_done, list->file_bytes);
+    }
+    if (weights->config->is_tied) weights->output = weights->embedding;
+    return RADISH_OK;
+}
+
+enum radish_status weights_load(const struct model_file *file, const struct model_config *config,
+                                struct device *device, weights_progress_fn progress, void *user,
+                                struct weights **weights_out, struct radish_error *err) {
+    struct found_list list = {0};
+    *weights_out = NULL;
+    struct weights *weights = mem_zalloc(1, sizeof *weights);
+    if (!weights) return error_nomem(err);
+    weights->device = device;
+    weights->config = config;
+    weights->n_layers = config->n_layers;
+    weights->layers = mem_zalloc(config->n_layers, sizeof *weights->layers);
+    enum radish_status status = weights->layers ? RADISH_OK : error_nomem(err);
+    if (status == RADISH_OK) status = find_all(file, config, device, &list, err);
+    if (status == RADISH_OK) status = load_all(file, &list, weights, progress, user, err);
+    if (status == RADISH_OK) {
+        log_unused(file, config, &list);
+        weights->bytes = list.device_bytes;
+        *weights_out = weights;
+    } else {
+        weights_destroy(weights);
+    }
+    free(list.items);
+    return status;
+}
+
+static void destroy_field(struct weights *weights, const struct arch_tensor *row, uint32_t layer) {
+    struct device *device = weights->device;
+    void *field = field_of(weights, row, layer);
+    size_t bytes = arch_dim(weights->config, layer, row->rows) * sizeof(float);
+    if (is_vector(row)) {
+        float *vector = *(float **)field;
+        if (vector) device->ops->mem_free(device, vector, bytes);
+    } else {
+        struct weight *weight = *(struct weight **)field;
+        if (weight) device->ops->weight_destroy(device, weight);
+    }
+}
+
+void weights_destroy(struct weights *weights) {
+    size_t n_rows;
+    const struct arch_tensor *rows = arch_tensors(&n_rows);
+    if (!weights) return;
+    for (size_t i = 0; weights->layers && i < n_rows; i++) {
+        if (!arch_has_tensor(weights->config, &rows[i])) continue;
+        uint32_t n = rows[i].scope == TENSOR_OF_LAYER ? weights->n_layers : 1;
+        for (uint32_t layer = 0; layer < n; layer++) destroy_field(weights, &rows[i], layer);
+    }
+    free(weights->layers);
+    free(weights);
+}
