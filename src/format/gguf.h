@@ -79,7 +79,8 @@ const struct gguf_value *gguf_find(const struct gguf *gguf, const char *key); /*
 size_t gguf_n_tensors(const struct gguf *gguf);
 const struct gguf_tensor *gguf_tensor(const struct gguf *gguf,
                                       size_t idx); /* in the file's order */
-void gguf_release(const struct gguf *gguf, const struct gguf_tensor *tensor); /* its pages may go */
+/* The pages of [offset, offset + n_bytes) of the file may go. */
+void gguf_release(const struct gguf *gguf, uint64_t offset, uint64_t n_bytes);
 
 /* Typed reads. Absent: *out unchanged, OK. Wrong type or range: E_FORMAT naming the key. Integers
  * of any width are accepted where they fit. */

@@ -48,7 +48,7 @@ const struct safetensors_tensor *safetensors_find(const struct safetensors *file
 /* The value of a key of __metadata__, or NULL. */
 const char *safetensors_metadata(const struct safetensors *file, const char *key);
 
-/* Its pages may go. */
-void safetensors_release(const struct safetensors *file, const struct safetensors_tensor *tensor);
+/* The pages of [offset, offset + n_bytes) of the file may go. */
+void safetensors_release(const struct safetensors *file, uint64_t offset, uint64_t n_bytes);
 
 #endif
