@@ -1,0 +1,139 @@
+/* cpu_kernel.h - what a kernel variant of the CPU is given: the part of an operation that one
+ * worker does at one time. For the files of kernel/cpu and the kernel tests only.
+ *
+ * The cpu_*.c files (drivers) cut an operation into parts, prepare shared inputs and run the parts
+ * over the compute pool; the ref_*, avx2_* and avx512_* files (variants, rows of ops.def) compute a
+ * part. How an operation is cut never changes a result: every output is made by one part, in an
+ * order of operations that ops.def's bit class fixes. Threads: a part is done by one worker;
+ * everything it reads is constant meanwhile. */
+#ifndef KERNEL_CPU_CPU_KERNEL_H
+#define KERNEL_CPU_CPU_KERNEL_H
+
+#include "radish.h"
+
+#include "kernel/kernel_args.h"
+#include "tensor/dtype.h"
+
+/* ---- weights ---- */
+
+#define PANEL_ROWS    16  /* output rows of a panel: the lanes of the matmul kernels */
+#define ACT_BLOCK     32  /* inputs that share a scale when activations are int8 */
+#define PANEL_MR_MAX  12  /* most token rows of a register tile, over all variants */
+#define HEAD_DIM_MAX  512 /* supports() refuses larger heads: sizes attention's scratch */
+#define ATTN_QUERIES  64  /* most (token, head) pairs of an attention part */
+#define ATTN_KEY_TILE 16  /* keys converted to f32 at a time: the lanes of q.k */
+
+/* How a matrix lies in device memory. RAW is the file's own form, for matrices that are only
+ * gathered. The others are panels of PANEL_ROWS rows (rows past n_out are zero), all inputs of a
+ * panel one after another (r: row in the panel, k: input):
+ *   F32   [n_in][16] floats
+ *   F16   [n_in][16] halves
+ *   BF16  [n_in][16] halves of which position 2i is row i and 2i + 1 is row i + 8: one shift and
+ * one mask of a vector give eight floats each I8    per scale block (32 or 16 inputs):  u8 [block /
+ * 4][16][4] quants + offset, f32 [16] scales d, and for types with a minimum f32 [16] minimums m:
+ *         weight = d * (quant - offset) + m */
+enum pack_format { PACK_RAW, PACK_F32, PACK_F16, PACK_BF16, PACK_I8, PACK_FORMAT_COUNT };
+
+struct kernel_row;
+
+struct weight {
+    enum pack_format format;
+    enum dtype dtype; /* in the file */
+    uint32_t n_out, n_in;
+    uint32_t n_panels;
+    size_t panel_bytes;
+    uint8_t *data; /* panels [n_panels][panel_bytes], or raw rows [n_out][row_bytes] */
+    size_t bytes;
+    size_t row_bytes;                /* RAW */
+    uint32_t block;                  /* I8: inputs a scale block, 32 or 16 */
+    uint32_t offset;                 /* I8: what was added to the quants to make them unsigned */
+    uint32_t quant_max;              /* I8: largest unsigned quant of the type: 3 ... 255 */
+    bool has_min;                    /* I8 */
+    size_t block_bytes;              /* I8: bytes of one scale block of a panel */
+    const struct kernel_row *matmul; /* the variant chosen for it, or NULL when only gathered */
+};
+
+/* ---- matmul ---- */
+
+/* Activations as a matmul kernel reads them, for all rows of the call. */
+struct activations {
+    const float *x; /* F32, F16, BF16 panels: [n_rows, x_stride], rounded to bf16 if so declared */
+    uint32_t x_stride;
+    /* I8 panels. A row's blocks of 32 have one scale s = max|x| / 127; q = x / s, rounded to even
+     */
+    const int8_t *q;      /* [n_rows, n_in] */
+    const float *scale;   /* [n_rows, n_in / 32] */
+    const int32_t *shift; /* [n_rows, n_in / block] offset * (sum of the block's q) */
+    const float *sum;     /* [n_rows, n_in / block] scale * (sum of the block's q); if has_min */
+};
+
+/* Rows [row_first, row_first + n_rows) times panels [panel_first, panel_first + n_panels). */
+struct matmul_part {
+    const struct weight *w;
+    struct activations a;
+    float *y;          /* [rows, y_stride] */
+    const float *bias; /* [n_out] or NULL */
+    uint32_t y_stride;
+    uint32_t row_first, n_rows, panel_first, n_panels;
+    bool accumulate;
+};
+
+/* Writes the 16 sums of one panel for one row to y, adding bias and the old value as asked. */
+static inline void matmul_store(const struct matmul_part *p, uint32_t row, uint32_t panel,
+                                const float sums[PANEL_ROWS]) {
+    const uint32_t first = panel * PANEL_ROWS, left = p->w->n_out - first;
+    const uint32_t n = left < PANEL_ROWS ? left : PANEL_ROWS;
+    float *y = p->y + (size_t)row * p->y_stride + first;
+    for (uint32_t i = 0; i < n; i++) {
+        const float sum = p->bias ? sums[i] + p->bias[first + i] : sums[i];
+        y[i] = p->accumulate ? y[i] + sum : sum;
+    }
+}
+
+/* ---- attention ---- */
+
+/* Queries against the keys of one segment of one KV head. Query i sees keys
+ * [key_first[i], key_end[i]), counted from the segment's first position; an empty range gives
+ * max -INFINITY, sum 0, acc 0. */
+struct attention_part {
+    const void *k_pool, *v_pool; /* at the KV head: slot s begins s * stride elements further on */
+    size_t k_stride, v_stride;
+    enum dtype kv_dtype;
+    uint32_t head_dim, v_head_dim;
+    const uint32_t *slots; /* [n_keys] of the segment's positions */
+    uint32_t n_keys;       /* largest key_end */
+    uint32_t key_min;      /* smallest key_first */
+    uint32_t n_queries;
+    const float *q; /* [n_queries, head_dim] */
+    uint32_t key_first[ATTN_QUERIES], key_end[ATTN_QUERIES];
+    float scale, soft_cap;
+    float *max, *sum; /* [n_queries] out */
+    float *acc;       /* [n_queries, v_head_dim] out, not divided by the sum */
+    float *scores;    /* [n_queries, ATTENTION_SEGMENT] scratch */
+    float *tile;      /* [ATTN_TILE_FLOATS] scratch, 64-byte aligned */
+};
+#define ATTN_TILE_FLOATS (2 * ATTN_KEY_TILE * HEAD_DIM_MAX)
+
+/* ---- variants: declared from ops.def ---- */
+
+#define KERNEL_PARAMS_EMBED    const struct embed_args *args, uint32_t first, uint32_t end
+#define KERNEL_PARAMS_RMSNORM  const struct rmsnorm_args *args, uint32_t first, uint32_t end
+#define KERNEL_PARAMS_MATMUL   const struct matmul_part *part
+#define KERNEL_PARAMS_SILU_MUL const struct silu_mul_args *args, uint32_t first, uint32_t end
+#define KERNEL_PARAMS_ROPE_KV_STORE                                                                \
+    const struct rope_kv_store_args *args, uint32_t first, uint32_t end
+#define KERNEL_PARAMS_ATTENTION const struct attention_part *part
+
+typedef void (*embed_fn)(KERNEL_PARAMS_EMBED);
+typedef void (*rmsnorm_fn)(KERNEL_PARAMS_RMSNORM);
+typedef void (*matmul_fn)(KERNEL_PARAMS_MATMUL);
+typedef void (*silu_mul_fn)(KERNEL_PARAMS_SILU_MUL);
+typedef void (*rope_kv_store_fn)(KERNEL_PARAMS_ROPE_KV_STORE);
+typedef void (*attention_fn)(KERNEL_PARAMS_ATTENTION);
+
+#define KERNEL(name, op, isa, formats, accepts, bit_class, tolerance, text)                        \
+    void name(KERNEL_PARAMS_##op);
+#include "kernel/ops.def"
+#undef KERNEL
+
+#endif

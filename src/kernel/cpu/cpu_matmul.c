@@ -1,0 +1,185 @@
+/* cpu_matmul.c - cuts a matrix product into parts: output rows (panels) times token rows, never
+ * along the inputs.
+ *
+ * First the activations are prepared, row by row, once for the whole call: rounded to bf16 for bf16
+ * weights, or quantised to int8 in blocks of 32 for quantised ones (--precision fast only). Then
+ * the parts: a block of token rows that fits a private cache, times a few panels. Inside a part the
+ * variant keeps one panel in the first-level cache while the token rows pass by. Neither cut
+ * changes a bit, so both follow the number of threads and the sizes freely.
+ *
+ * Quantising: s = max|x| / 127 over the block, q = x * (127 / max|x|) rounded to even. Adding and
+ * subtracting 1.5 * 2^23 rounds exactly that way in plain float arithmetic, which every compiler
+ * vectorises; the low byte of the sum's bits is the integer. Small calls are prepared and computed
+ * by the caller alone: waking others costs more than it brings. */
+#include "base/invariant.h"
+#include "device_cpu.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+    PART_BYTES = 192 * 1024, /* activations of a part: well inside a 512 KiB second-level cache */
+    PARTS_PER_THREAD = 4,    /* so that a worker that lags delays little */
+    PREPARE_ROWS = 8,        /* rows an item of the preparation */
+    SERIAL_PREPARE_ELEMS = 16 * 1024,
+    SERIAL_MULTIPLY_OPS = 64 * 1024
+};
+
+struct matmul_run {
+    struct matmul_part part; /* template of all parts */
+    const struct matmul_args *args;
+    matmul_fn fn;
+    float *rounded; /* bf16 */
+    int8_t *q;      /* i8 */
+    float *scale, *sum;
+    int32_t *shift;
+    uint32_t rows_per_part, panels_per_part, n_row_parts;
+};
+
+size_t cpu_matmul_scratch_bytes(uint32_t rows_max, uint32_t width_max) {
+    /* bf16 needs 4 bytes an input; i8 1 + 4/32 + 2 * 4/16 at most, and padding between arrays. */
+    return (size_t)rows_max * width_max * sizeof(float) + 512;
+}
+
+static inline float round_bf16(float x) {
+    union {
+        float f;
+        uint32_t u;
+    } v = {x};
+    const uint32_t rounded = (v.u + 0x7fff + (v.u >> 16 & 1)) & 0xffff0000u;
+    const uint32_t quiet = (v.u | 0x400000u) & 0xffff0000u;
+    v.u = (v.u & 0x7fffffffu) > 0x7f800000u ? quiet : rounded;
+    return v.f;
+}
+
+static void quantise_block(const float *x, int8_t *q, float *scale_out) {
+    const float magic = 12582912.0f, amax_min = 1e-30f;
+    float amax = 0;
+    for (int i = 0; i < ACT_BLOCK; i++) {
+        const float a = fabsf(x[i]);
+        amax = a > amax ? a : amax;
+    }
+    if (amax < amax_min) amax = 0;
+    const float inverse = amax > 0 ? 127.0f / amax : 0.0f;
+    for (int i = 0; i < ACT_BLOCK; i++) {
+        union {
+            float f;
+            uint32_t u;
+        } v = {x[i] * inverse + magic};
+        q[i] = (int8_t)(uint8_t)v.u;
+    }
+    *scale_out = amax / 127.0f;
+}
+
+static void quantise_row(const struct matmul_run *run, uint32_t row) {
+    const struct weight *w = run->part.w;
+    const uint32_t n_blocks = w->n_in / w->block;
+    const float *x = run->args->x + (size_t)row * run->args->x_stride;
+    int8_t *q = run->q + (size_t)row * w->n_in;
+    float *scale = run->scale + (size_t)row * (w->n_in / ACT_BLOCK);
+    for (uint32_t b = 0; b < w->n_in / ACT_BLOCK; b++)
+        quantise_block(x + b * ACT_BLOCK, q + b * ACT_BLOCK, &scale[b]);
+    for (uint32_t b = 0; b < n_blocks; b++) {
+        int32_t sum = 0;
+        for (uint32_t i = 0; i < w->block; i++) sum += q[b * w->block + i];
+        run->shift[(size_t)row * n_blocks + b] = sum * (int32_t)w->offset;
+        run->sum[(size_t)row * n_blocks + b] = (float)sum * scale[b * w->block / ACT_BLOCK];
+    }
+}
+
+static void prepare_rows(void *user, uint32_t item, uint32_t worker) {
+    (void)worker;
+    const struct matmul_run *run = user;
+    const struct matmul_args *a = run->args;
+    const uint32_t first = item * PREPARE_ROWS;
+    const uint32_t end = first + PREPARE_ROWS < a->n_rows ? first + PREPARE_ROWS : a->n_rows;
+    for (uint32_t row = first; row < end; row++) {
+        if (run->q) {
+            quantise_row(run, row);
+            continue;
+        }
+        const float *x = a->x + (size_t)row * a->x_stride;
+        float *rounded = run->rounded + (size_t)row * a->w->n_in;
+        for (uint32_t k = 0; k < a->w->n_in; k++) rounded[k] = round_bf16(x[k]);
+    }
+}
+
+/* Takes bytes from the scratch area, cache line by cache line. */
+static void *carve(struct cpu_device *d, size_t *used, size_t bytes) {
+    void *p = d->scratch + *used;
+    *used += (bytes + 63) / 64 * 64;
+    RADISH_INVARIANT(*used <= d->activation_bytes, "matmul scratch: %zu of %zu bytes", *used,
+                     d->activation_bytes);
+    return p;
+}
+
+static void prepare(struct cpu_device *d, struct matmul_run *run) {
+    const struct weight *w = run->part.w;
+    const size_t n_rows = run->args->n_rows;
+    struct activations *a = &run->part.a;
+    size_t used = 0;
+    a->x = run->args->x;
+    a->x_stride = run->args->x_stride;
+    if (w->format == PACK_I8) {
+        const size_t n_sums = n_rows * (w->n_in / w->block);
+        a->q = run->q = carve(d, &used, n_rows * w->n_in);
+        a->scale = run->scale = carve(d, &used, n_rows * (w->n_in / ACT_BLOCK) * sizeof(float));
+        a->shift = run->shift = carve(d, &used, n_sums * sizeof(int32_t));
+        a->sum = run->sum = carve(d, &used, n_sums * sizeof(float));
+    } else if (w->format == PACK_BF16 && d->base.precision == RADISH_PRECISION_FAST) {
+        a->x = run->rounded = carve(d, &used, n_rows * w->n_in * sizeof(float));
+        a->x_stride = w->n_in;
+    } else {
+        return;
+    }
+    const uint32_t n_items = (run->args->n_rows + PREPARE_ROWS - 1) / PREPARE_ROWS;
+    if (n_rows * w->n_in > SERIAL_PREPARE_ELEMS)
+        pool_run(d->base.pool, n_items, prepare_rows, run);
+    else
+        for (uint32_t item = 0; item < n_items; item++) prepare_rows(run, item, 0);
+}
+
+static void multiply_part(void *user, uint32_t item, uint32_t worker) {
+    (void)worker;
+    const struct matmul_run *run = user;
+    struct matmul_part part = run->part;
+    part.row_first = item % run->n_row_parts * run->rows_per_part;
+    part.panel_first = item / run->n_row_parts * run->panels_per_part;
+    if (part.n_rows - part.row_first < run->rows_per_part)
+        part.n_rows -= part.row_first;
+    else
+        part.n_rows = run->rows_per_part;
+    if (part.n_panels - part.panel_first < run->panels_per_part)
+        part.n_panels -= part.panel_first;
+    else
+        part.n_panels = run->panels_per_part;
+    run->fn(&part);
+}
+
+void cpu_matmul(struct cpu_device *d, const struct matmul_args *args) {
+    const struct weight *w = args->w;
+    struct matmul_run run = {.args = args,
+                             .fn = (matmul_fn)w->matmul->fn,
+                             .part = {.w = w,
+                                      .y = args->y,
+                                      .bias = args->bias,
+                                      .y_stride = args->y_stride,
+                                      .n_rows = args->n_rows,
+                                      .n_panels = w->n_panels,
+                                      .accumulate = args->accumulate}};
+    prepare(d, &run);
+    if ((uint64_t)args->n_rows * w->n_out * w->n_in < SERIAL_MULTIPLY_OPS) {
+        run.fn(&run.part);
+        return;
+    }
+    const uint32_t elem_bytes = w->format == PACK_I8 ? 1 : sizeof(float);
+    uint32_t rows = PART_BYTES / (w->n_in * elem_bytes) / PANEL_MR_MAX * PANEL_MR_MAX;
+    if (rows < PANEL_MR_MAX) rows = PANEL_MR_MAX;
+    run.rows_per_part = rows;
+    run.n_row_parts = (args->n_rows + rows - 1) / rows;
+    const uint32_t n_wanted = PARTS_PER_THREAD * pool_n_threads(d->base.pool);
+    const uint32_t n_panel_parts_wanted = (n_wanted + run.n_row_parts - 1) / run.n_row_parts;
+    run.panels_per_part = (w->n_panels + n_panel_parts_wanted - 1) / n_panel_parts_wanted;
+    const uint32_t n_panel_parts = (w->n_panels + run.panels_per_part - 1) / run.panels_per_part;
+    pool_run(d->base.pool, n_panel_parts * run.n_row_parts, multiply_part, &run);
+}

@@ -1,0 +1,163 @@
+/* pack.c - repacks a matrix once, at load, so that the inner loop of every product reads one
+ * straight stream.
+ *
+ * SIMD lanes run along output rows: a panel holds 16 rows, input by input, so one vector load
+ * brings the same input of 16 (or 8) rows, and every row keeps its own chain of sums whatever the
+ * number of tokens (ARCHITECTURE section 4). All quantised types become one format, unsigned bytes
+ * plus f32 scales: 9 or 10 bits a weight where a 4-bit file has 4.5 or 5. That costs memory and
+ * bandwidth against kernels that read 4-bit panels, but one kernel serves ten types. In exact
+ * precision they become f32 panels instead, with the dequantiser's own values.
+ *
+ * Historical note: keeping the file's blocks for embed beside the panels for matmul was refused: a
+ * tied embedding is the largest matrix of a small model, and reading a row out of panels gives the
+ * same bits. */
+#include "pack.h"
+
+#include "base/invariant.h"
+#include "base/mem.h"
+#include "unpack.h"
+
+#include <string.h>
+
+enum pack_format pack_format_for(enum dtype dtype, enum radish_precision precision) {
+    struct unpack_type type;
+    if (dtype == RADISH_DTYPE_F32) return PACK_F32;
+    if (dtype == RADISH_DTYPE_F16) return PACK_F16;
+    if (dtype == RADISH_DTYPE_BF16) return PACK_BF16;
+    if (!unpack_find_type(dtype, &type)) return PACK_RAW;
+    return precision == RADISH_PRECISION_EXACT ? PACK_F32 : PACK_I8;
+}
+
+static bool set_i8_layout(struct weight *w) {
+    struct unpack_type type;
+    if (!unpack_find_type(w->dtype, &type)) return false;
+    w->block = type.block;
+    w->offset = type.offset;
+    w->quant_max = type.quant_max;
+    w->has_min = type.has_min;
+    w->block_bytes = PANEL_ROWS * (type.block + (type.has_min ? 2 : 1) * sizeof(float));
+    return mem_mul(w->n_in / type.block, w->block_bytes, &w->panel_bytes);
+}
+
+bool pack_layout(enum dtype dtype, enum pack_format format, uint32_t n_out, uint32_t n_in,
+                 struct weight *w) {
+    *w = (struct weight){.format = format, .dtype = dtype, .n_out = n_out, .n_in = n_in};
+    uint64_t row_bytes;
+    if (!n_out || !n_in || n_out > UINT32_MAX - PANEL_ROWS) return false;
+    if (!dtype_row_bytes(dtype, n_in, &row_bytes) || row_bytes > SIZE_MAX) return false;
+    w->n_panels = (n_out + PANEL_ROWS - 1) / PANEL_ROWS;
+    w->row_bytes = (size_t)row_bytes;
+    if (format == PACK_RAW) {
+        if (!mem_mul(w->row_bytes, PANEL_ROWS, &w->panel_bytes)) return false;
+        return mem_mul(w->row_bytes, n_out, &w->bytes);
+    }
+    if (format == PACK_I8) {
+        if (!set_i8_layout(w)) return false;
+    } else {
+        const size_t elem_bytes = format == PACK_F32 ? sizeof(float) : sizeof(uint16_t);
+        if (!mem_mul(n_in, PANEL_ROWS * elem_bytes, &w->panel_bytes)) return false;
+    }
+    return mem_mul(w->panel_bytes, w->n_panels, &w->bytes);
+}
+
+static void pack_f32(struct weight *w, const uint8_t *src, uint32_t row, uint8_t *panel) {
+    const uint32_t elems = dtype_block_elems(w->dtype), bytes = dtype_block_bytes(w->dtype);
+    float *dst = (float *)panel + row;
+    float block[UNPACK_ELEMS_MAX];
+    for (uint32_t k = 0; k < w->n_in; k += elems, src += bytes) {
+        dtype_to_f32(w->dtype, src, block, elems);
+        for (uint32_t i = 0; i < elems; i++) dst[(size_t)(k + i) * PANEL_ROWS] = block[i];
+    }
+}
+
+/* Where row r of an input's 16 halves lies (cpu_kernel.h). */
+static inline uint32_t half_position(enum pack_format format, uint32_t row) {
+    return format == PACK_BF16 ? row % 8 * 2 + row / 8 : row;
+}
+
+static void pack_half(struct weight *w, const uint8_t *src, uint32_t row, uint8_t *panel) {
+    uint16_t *dst = (uint16_t *)panel + half_position(w->format, row);
+    for (uint32_t k = 0; k < w->n_in; k++)
+        dst[(size_t)k * PANEL_ROWS] = (uint16_t)(src[2 * k] | src[2 * k + 1] << 8);
+}
+
+static void pack_i8(struct weight *w, const uint8_t *src, uint32_t row, uint8_t *panel) {
+    const uint32_t elems = dtype_block_elems(w->dtype), bytes = dtype_block_bytes(w->dtype);
+    uint8_t quants[UNPACK_ELEMS_MAX];
+    float d[UNPACK_ELEMS_MAX / 16], m[UNPACK_ELEMS_MAX / 16];
+    for (uint32_t k = 0; k < w->n_in; k += elems, src += bytes) {
+        unpack_block(w->dtype, src, quants, d, m);
+        for (uint32_t b = 0; b < elems / w->block; b++, panel += w->block_bytes) {
+            const uint8_t *q = quants + b * w->block;
+            for (uint32_t i = 0; i < w->block; i += 4)
+                memcpy(panel + i * PANEL_ROWS + row * 4, q + i, 4);
+            float *scales = (float *)(panel + w->block * PANEL_ROWS);
+            scales[row] = d[b];
+            if (w->has_min) scales[PANEL_ROWS + row] = m[b];
+        }
+    }
+}
+
+/* Rows past the matrix: weight zero in every format. The offset makes the integer zero too. */
+static void pack_i8_zero(struct weight *w, uint32_t row, uint8_t *panel) {
+    for (uint32_t k = 0; k < w->n_in; k += w->block, panel += w->block_bytes)
+        for (uint32_t i = 0; i < w->block; i += 4)
+            memset(panel + i * PANEL_ROWS + row * 4, (int)w->offset, 4);
+}
+
+void pack_panel(struct weight *w, const void *file_data, uint32_t panel) {
+    const uint32_t first = panel * PANEL_ROWS, left = w->n_out - first;
+    const uint32_t n = left < PANEL_ROWS ? left : PANEL_ROWS;
+    const uint8_t *src = (const uint8_t *)file_data + (size_t)first * w->row_bytes;
+    uint8_t *dst = w->data + (size_t)panel * w->panel_bytes;
+    if (w->format == PACK_RAW) {
+        memcpy(dst, src, n * w->row_bytes);
+        return;
+    }
+    for (uint32_t row = 0; row < PANEL_ROWS; row++, src += w->row_bytes) {
+        const bool is_past = row >= n;
+        if (w->format == PACK_I8)
+            is_past ? pack_i8_zero(w, row, dst) : pack_i8(w, src, row, dst);
+        else if (is_past)
+            continue; /* the memory came zeroed */
+        else if (w->format == PACK_F32)
+            pack_f32(w, src, row, dst);
+        else
+            pack_half(w, src, row, dst);
+    }
+}
+
+static void read_i8(const struct weight *w, const uint8_t *panel, uint32_t row, float *out) {
+    for (uint32_t k = 0; k < w->n_in; k += w->block, panel += w->block_bytes) {
+        const float *scales = (const float *)(const void *)(panel + w->block * PANEL_ROWS);
+        const float d = scales[row], m = w->has_min ? scales[PANEL_ROWS + row] : 0.0f;
+        for (uint32_t i = 0; i < w->block; i++) {
+            const int quant = panel[(i & ~3u) * PANEL_ROWS + row * 4 + (i & 3)];
+            const float product = d * (float)(quant - (int)w->offset);
+            out[k + i] = w->has_min ? product + m : product;
+        }
+    }
+}
+
+void pack_row_to_f32(const struct weight *w, uint32_t row, float *out) {
+    if (w->format == PACK_RAW) {
+        dtype_to_f32(w->dtype, w->data + (size_t)row * w->row_bytes, out, w->n_in);
+        return;
+    }
+    const uint8_t *panel = w->data + (size_t)(row / PANEL_ROWS) * w->panel_bytes;
+    const uint32_t r = row % PANEL_ROWS;
+    if (w->format == PACK_I8) {
+        read_i8(w, panel, r, out);
+        return;
+    }
+    const float *f = (const float *)(const void *)panel + r;
+    const uint16_t *h = (const uint16_t *)(const void *)panel + half_position(w->format, r);
+    for (size_t k = 0; k < w->n_in; k++) {
+        if (w->format == PACK_F32)
+            out[k] = f[k * PANEL_ROWS];
+        else if (w->format == PACK_F16)
+            out[k] = dtype_f16_to_f32(h[k * PANEL_ROWS]);
+        else
+            out[k] = dtype_bf16_to_f32(h[k * PANEL_ROWS]);
+    }
+}

@@ -1,0 +1,88 @@
+/* ref_matmul.c - matrix products in plain C: the specification of the classes kseq and kseq_i8.
+ *
+ *   y[r, n] = sum over k of x[r, k] * w[n, k]
+ *
+ * kseq: one chain of fused multiply-adds over k, ascending, from 0. kseq_i8: per scale block the
+ * integer dot product of quants, which is exact in any order, then one fma with the product of both
+ * scales (and one with the minimum). Vector variants run 8 or 16 of these chains side by side, one
+ * output row per lane, and so give the same bits; that is all there is to the promise that a token
+ * alone, in a batch, in a chunk and with any number of threads gets the same numbers.
+ *
+ * Slow: without FMA instructions in the build each step is a call of fmaf(). It serves machines
+ * below AVX2 (with a warning) and tests. */
+#include "cpu_kernel.h"
+
+#include <math.h>
+
+static inline float load_weight(const struct weight *w, const uint8_t *panel, size_t k,
+                                uint32_t row) {
+    const float *f = (const float *)(const void *)panel + k * PANEL_ROWS;
+    const uint16_t *h = (const uint16_t *)(const void *)panel + k * PANEL_ROWS;
+    if (w->format == PACK_F32) return f[row];
+    if (w->format == PACK_F16) return dtype_f16_to_f32(h[row]);
+    return dtype_bf16_to_f32(h[row % 8 * 2 + row / 8]);
+}
+
+static void multiply_floats(const struct matmul_part *p) {
+    for (uint32_t panel = p->panel_first; panel < p->panel_first + p->n_panels; panel++) {
+        const uint8_t *data = p->w->data + (size_t)panel * p->w->panel_bytes;
+        for (uint32_t row = p->row_first; row < p->row_first + p->n_rows; row++) {
+            const float *x = p->a.x + (size_t)row * p->a.x_stride;
+            float sums[PANEL_ROWS] = {0};
+            for (uint32_t k = 0; k < p->w->n_in; k++)
+                for (uint32_t i = 0; i < PANEL_ROWS; i++)
+                    sums[i] = fmaf(x[k], load_weight(p->w, data, k, i), sums[i]);
+            matmul_store(p, row, panel, sums);
+        }
+    }
+}
+
+void f32_f32_matmul__ref(const struct matmul_part *part) {
+    multiply_floats(part);
+}
+
+void f16_f32_matmul__ref(const struct matmul_part *part) {
+    multiply_floats(part);
+}
+
+void bf16_f32_matmul__ref(const struct matmul_part *part) {
+    multiply_floats(part);
+}
+
+static int32_t dot_block(const struct weight *w, const uint8_t *block, uint32_t row,
+                         const int8_t *q) {
+    int32_t dot = 0;
+    for (uint32_t i = 0; i < w->block; i++)
+        dot += (int32_t)block[(i & ~3u) * PANEL_ROWS + row * 4 + (i & 3)] * q[i];
+    return dot;
+}
+
+static void multiply_i8_row(const struct matmul_part *p, const uint8_t *data, uint32_t row,
+                            float sums[PANEL_ROWS]) {
+    const struct weight *w = p->w;
+    const uint32_t n_blocks = w->n_in / w->block;
+    const int8_t *q = p->a.q + (size_t)row * w->n_in;
+    const float *scale = p->a.scale + (size_t)row * (w->n_in / ACT_BLOCK);
+    const int32_t *shift = p->a.shift + (size_t)row * n_blocks;
+    const float *sum = p->a.sum + (size_t)row * n_blocks;
+    for (uint32_t b = 0; b < n_blocks; b++, data += w->block_bytes) {
+        const float *d = (const float *)(const void *)(data + w->block * PANEL_ROWS);
+        const float *m = d + PANEL_ROWS, s = scale[b * w->block / ACT_BLOCK];
+        for (uint32_t i = 0; i < PANEL_ROWS; i++) {
+            const int32_t dot = dot_block(w, data, i, q + b * w->block) - shift[b];
+            sums[i] = fmaf((float)dot, d[i] * s, sums[i]);
+            if (w->has_min) sums[i] = fmaf(m[i], sum[b], sums[i]);
+        }
+    }
+}
+
+void i8_f32_matmul__ref(const struct matmul_part *p) {
+    for (uint32_t panel = p->panel_first; panel < p->panel_first + p->n_panels; panel++) {
+        const uint8_t *data = p->w->data + (size_t)panel * p->w->panel_bytes;
+        for (uint32_t row = p->row_first; row < p->row_first + p->n_rows; row++) {
+            float sums[PANEL_ROWS] = {0};
+            multiply_i8_row(p, data, row, sums);
+            matmul_store(p, row, panel, sums);
+        }
+    }
+}

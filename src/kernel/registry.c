@@ -1,0 +1,204 @@
+/* registry.c - ops.def turned into a table, and the one place that chooses a kernel.
+ *
+ * The rule is short: of the rows for an operation that read the operand's format, whose instruction
+ * set the processor has and that accept the shape, the last one in ops.def wins; --kernel moves one
+ * row to the front of that queue. Nothing else may influence the choice, because the same token
+ * must get the same bits whatever else is in the batch (DESIGN.md, bits): so no function here ever
+ * sees a number of rows, and a caller cannot pass one.
+ *
+ * A forced row that cannot run on this machine is refused at start with the list of those that can;
+ * one that does not accept a shape is passed over for that shape, and the reason is reported, since
+ * a model may well mix shapes. */
+#include "registry.h"
+
+#include "base/status.h"
+#include "cpu/cpu_kernel.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool accepts_all(const struct kernel_shape *shape, char *reason_out, size_t reason_bytes) {
+    (void)shape, (void)reason_out, (void)reason_bytes;
+    return true;
+}
+
+static bool accepts_heads(const struct kernel_shape *shape, char *reason_out, size_t reason_bytes) {
+    if (shape->head_dim <= HEAD_DIM_MAX && shape->v_head_dim <= HEAD_DIM_MAX) return true;
+    snprintf(reason_out, reason_bytes, "head_dim %u is above %d",
+             shape->head_dim > shape->v_head_dim ? shape->head_dim : shape->v_head_dim,
+             HEAD_DIM_MAX);
+    return false;
+}
+
+#define KERNEL(name, op, isa, formats, accepts, bit_class, tolerance, text)                        \
+    {#name,     KERNEL_OP_##op, CPU_ISA_##isa, formats,        accepts,                            \
+     bit_class, text,           tolerance,     (kernel_fn)name},
+static const struct kernel_row rows[] = {
+#include "ops.def"
+};
+#undef KERNEL
+
+enum { N_ROWS = sizeof rows / sizeof *rows, N_FORMATS = 4 };
+
+static const char *const format_names[N_FORMATS] = {"f32", "f16", "bf16", "i8"};
+
+static const char *const op_names[KERNEL_OP_COUNT] = {
+    [KERNEL_OP_EMBED] = "embed",
+    [KERNEL_OP_RMSNORM] = "rmsnorm",
+    [KERNEL_OP_MATMUL] = "matmul",
+    [KERNEL_OP_SILU_MUL] = "silu_mul",
+    [KERNEL_OP_ROPE_KV_STORE] = "rope_kv_store",
+    [KERNEL_OP_ATTENTION] = "attention",
+};
+
+const char *kernel_op_name(enum kernel_op op) {
+    return (unsigned)op < KERNEL_OP_COUNT ? op_names[op] : "?";
+}
+
+const struct kernel_row *registry_rows(uint32_t *n_out) {
+    *n_out = N_ROWS;
+    return rows;
+}
+
+const char *kernel_row_variant(const struct kernel_row *row) {
+    const char *mark = strstr(row->name, "__");
+    return mark ? mark + 2 : row->name;
+}
+
+static uint32_t find_format_index(uint32_t format) {
+    uint32_t i = 0;
+    while (i + 1 < N_FORMATS && !(format >> i & 1)) i++;
+    return i;
+}
+
+/* A shape that every row accepts, for choices that are shown before a model is known. */
+static const struct kernel_shape ordinary_shape = {.n_out = 1024,
+                                                   .n_in = 1024,
+                                                   .n_heads = 8,
+                                                   .n_kv_heads = 2,
+                                                   .head_dim = 64,
+                                                   .v_head_dim = 64,
+                                                   .rotary_dim = 64};
+
+static enum radish_status refuse_choice(const char *choice, enum kernel_op op, const char *why,
+                                        struct radish_error *err) {
+    char list[200] = "";
+    size_t used = 0;
+    for (uint32_t i = 0; i < N_ROWS && used < sizeof list; i++) {
+        if (rows[i].op != op || !cpu_has_isa(rows[i].isa)) continue;
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "",
+                                 rows[i].name);
+    }
+    return error_set_field(err, RADISH_E_UNSUPPORTED, "--kernel", "%s: %s; this machine has %s",
+                           choice, why, list);
+}
+
+static enum radish_status force(struct registry *r, const char *choice, struct radish_error *err) {
+    const char *equals = strchr(choice, '=');
+    size_t op_len = equals ? (size_t)(equals - choice) : 0;
+    enum kernel_op op = 0;
+    while (op < KERNEL_OP_COUNT &&
+           (strlen(op_names[op]) != op_len || memcmp(op_names[op], choice, op_len) != 0))
+        op++;
+    if (op == KERNEL_OP_COUNT)
+        return error_set_field(err, RADISH_E_UNSUPPORTED, "--kernel",
+                               "%s: must be OP=VARIANT, with OP one of embed, rmsnorm, matmul, "
+                               "silu_mul, rope_kv_store, attention",
+                               choice);
+    const char *variant = equals + 1;
+    bool is_known = false, is_forced = false;
+    for (uint32_t i = 0; i < N_ROWS; i++) {
+        if (rows[i].op != op) continue;
+        if (strcmp(rows[i].name, variant) && strcmp(kernel_row_variant(&rows[i]), variant))
+            continue;
+        is_known = true;
+        if (!cpu_has_isa(rows[i].isa)) continue;
+        is_forced = true;
+        for (uint32_t f = 0; f < N_FORMATS; f++)
+            if (rows[i].formats >> f & 1) r->forced[op][f] = &rows[i];
+    }
+    if (!is_known) return refuse_choice(choice, op, "there is no such kernel", err);
+    if (!is_forced) return refuse_choice(choice, op, "this processor lacks what it needs", err);
+    return RADISH_OK;
+}
+
+enum radish_status registry_init(struct registry *r, const char *const *kernels, uint32_t n_kernels,
+                                 struct radish_error *err) {
+    *r = (struct registry){0};
+    for (uint32_t i = 0; i < n_kernels; i++) RADISH_TRY(force(r, kernels[i], err));
+    return RADISH_OK;
+}
+
+static bool can_run(const struct kernel_row *row, enum kernel_op op, uint32_t format) {
+    return row->op == op && (row->formats & format) && cpu_has_isa(row->isa);
+}
+
+const struct kernel_row *registry_find(const struct registry *r, enum kernel_op op, uint32_t format,
+                                       const struct kernel_shape *shape, char *reason_out,
+                                       size_t reason_bytes) {
+    if (!shape) shape = &ordinary_shape;
+    char why[120] = "";
+    reason_out[0] = '\0';
+    const struct kernel_row *forced = r->forced[op][find_format_index(format)];
+    if (forced && forced->accepts(shape, why, sizeof why)) return forced;
+    if (forced) snprintf(reason_out, reason_bytes, "not %s: %s", forced->name, why);
+    for (uint32_t i = N_ROWS; i-- > 0;) {
+        if (!can_run(&rows[i], op, format) || &rows[i] == forced) continue;
+        if (rows[i].accepts(shape, why, sizeof why)) return &rows[i];
+        if (!reason_out[0]) snprintf(reason_out, reason_bytes, "not %s: %s", rows[i].name, why);
+    }
+    if (!reason_out[0])
+        snprintf(reason_out, reason_bytes, "no kernel reads %s operands",
+                 format_names[find_format_index(format)]);
+    return NULL;
+}
+
+/* Whether operand formats tell variants of the operation apart. */
+static bool has_formats(enum kernel_op op) {
+    return op == KERNEL_OP_MATMUL || op == KERNEL_OP_ROPE_KV_STORE || op == KERNEL_OP_ATTENTION;
+}
+
+void registry_print_short(const struct registry *r, struct buf *out) {
+    char why[160];
+    for (enum kernel_op op = 0; op < KERNEL_OP_COUNT; op++) {
+        const struct kernel_row *last = NULL;
+        for (uint32_t f = 0; f < (has_formats(op) ? N_FORMATS : 1); f++) {
+            const struct kernel_row *row = registry_find(r, op, 1u << f, NULL, why, sizeof why);
+            if (!row || row == last) continue;
+            if (last)
+                buf_printf(out, ",%s", row->name);
+            else
+                buf_printf(out, "%s%s=%s", out->len ? " " : "", op_names[op], row->name);
+            last = row;
+        }
+    }
+}
+
+/* Why the variant that would be best on the best machine is not the one: its instruction set. */
+static void print_reason(const struct registry *r, const struct kernel_row *row, uint32_t f,
+                         struct buf *out) {
+    if (r->forced[row->op][f] == row) {
+        buf_append_str(out, "forced by --kernel");
+        return;
+    }
+    for (uint32_t i = N_ROWS; i-- > 0 && &rows[i] != row;) {
+        if (rows[i].op != row->op || !(rows[i].formats >> f & 1)) continue;
+        buf_printf(out, "%s needs %s", kernel_row_variant(&rows[i]), cpu_isa_name(rows[i].isa));
+        return;
+    }
+    buf_append_str(out, "the best there is");
+}
+
+void registry_print(const struct registry *r, struct buf *out) {
+    char why[160];
+    for (enum kernel_op op = 0; op < KERNEL_OP_COUNT; op++) {
+        for (uint32_t f = 0; f < (has_formats(op) ? N_FORMATS : 1); f++) {
+            const struct kernel_row *row = registry_find(r, op, 1u << f, NULL, why, sizeof why);
+            if (!row) continue;
+            buf_printf(out, "%-14s %-5s %-28s bits %-8s ", op_names[op],
+                       has_formats(op) ? format_names[f] : "any", row->name, row->bit_class);
+            print_reason(r, row, f, out);
+            buf_append_char(out, '\n');
+        }
+    }
+}
