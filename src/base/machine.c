@@ -101,6 +101,7 @@ static uint64_t find_number(const char *text, const char *key) {
 static void read_meminfo(const char *root, struct machine *m) {
     struct buf text;
     read_file(under(root, "/proc/", "meminfo").text, &text);
+    m->memory_total_bytes = m->memory_available_bytes = UINT64_MAX;
     if (text.len) {
         m->memory_total_bytes = find_number(text.data, "MemTotal:") * 1024;
         m->memory_available_bytes = find_number(text.data, "MemAvailable:") * 1024;
@@ -259,8 +260,8 @@ static bool find_mount(const char *root, struct cgroup_tree *tree) {
     return is_found;
 }
 
-/* One level's memory: `folder` ends in '/'. File cache is reclaimable, so it counts as available.
- */
+/* One level's memory: `folder` ends in '/'. File cache is reclaimable, so it counts as available. A
+ * wide limit counts too: our neighbours below it may have used it up. */
 static void apply_memory(const char *root, const char *folder, bool is_v2, struct machine *m) {
     uint64_t limit = UINT64_MAX, used, cache;
     struct buf stat;
@@ -328,6 +329,8 @@ void machine_read_linux(const char *root, const cpu_set_t *mask, size_t mask_byt
     apply_tree(root, /*is_v2=*/false, "memory", machine_out);
     apply_tree(root, /*is_v2=*/false, "cpu", machine_out);
     set_least(&machine_out->memory_available_bytes, machine_out->memory_total_bytes);
+    if (machine_out->memory_total_bytes == UINT64_MAX) machine_out->memory_total_bytes = 0;
+    if (machine_out->memory_available_bytes == UINT64_MAX) machine_out->memory_available_bytes = 0;
 }
 
 /* The mask grows until the kernel accepts it: machines with more than 1,024 CPUs exist. */
@@ -385,8 +388,6 @@ void machine_read(struct machine *machine_out) {
     read_linux(machine_out);
 #elif defined(__APPLE__)
     read_apple(machine_out);
-#else
-    set_least(&machine_out->memory_available_bytes, 0);
 #endif
     const long online = sysconf(_SC_NPROCESSORS_ONLN);
     machine_out->n_cpus_online = online > 0 ? (uint32_t)online : machine_out->n_cpus_allowed;
