@@ -1,0 +1,208 @@
+/* engine_loop.c - the engine's thread: one hand-over, one step, over and over.
+ *
+ * The problem: callers come from many threads, while scheduler, pool and runner know only one. The
+ * idea: everything that crosses goes through one short critical section per step, hand_over(): new
+ * requests and aborts in, finished requests and figures out. Inside a step no lock is held, so
+ * callbacks may call back into the engine; between steps nothing can be missed: an abort takes
+ * effect within one step in whatever phase its request is.
+ *
+ *   hand_over():  lock | dead requests leave the table | figures out | sleep while there is nothing
+ * to do | inbox and aborts in | unlock | memory of the dead is freed then:         push new
+ * choices, end aborted and timed-out ones, sched_fill(), output_step(), log lines
+ *
+ * An idle engine sleeps on a condition variable and uses no processor. With nothing running but
+ * something queued it never sleeps: the head of the queue can always be admitted then.
+ *
+ * Timeouts are the same for all requests, and live ones are in order of submission, so only the
+ * oldest is looked at. */
+#include "engine/engine_int.h"
+
+#include "base/clock.h"
+#include "base/invariant.h"
+#include "base/log.h"
+
+#include <stdlib.h>
+
+#define NS_PER_SECOND 1e9
+
+/* Under the lock: requests that got their last event leave the table and the abort list. */
+static void forget_dead(struct radish_engine *engine) {
+    for (struct engine_request *dead = engine->dead; dead; dead = dead->next) {
+        if (dead->is_aborting) {
+            struct engine_request **link = &engine->aborts;
+            while (*link && *link != dead) link = &(*link)->next_abort;
+            if (*link) *link = dead->next_abort;
+        }
+        if (!dead->is_admitted) engine->n_queued--;
+        engine->table[dead->cell] = NULL;
+        engine->cells_free[engine->n_cells_free++] = dead->cell;
+    }
+    engine->n_queued -= engine->n_admitted;
+    engine->n_admitted = 0;
+}
+
+/* Under the lock. */
+static void publish_info(struct radish_engine *engine) {
+    struct sched_stats stats;
+    sched_stats(engine->sched, &stats);
+    engine->info.kv_slots_total = stats.n_slots_usable;
+    engine->info.kv_slots_free = stats.n_slots_free;
+    engine->info.requests_running = stats.n_seqs_running;
+    engine->info.prompt_tokens_total = engine->totals.prompt_tokens_total;
+    engine->info.cached_tokens_total = engine->totals.cached_tokens_total;
+    engine->info.output_tokens_total = engine->totals.output_tokens_total;
+    engine->info.steps_total = engine->totals.steps_total;
+}
+
+/* False: the engine is to stop. */
+static bool hand_over(struct radish_engine *engine, struct engine_request **new_out,
+                      struct engine_request **aborts_out) {
+    pthread_mutex_lock(&engine->lock);
+    forget_dead(engine);
+    publish_info(engine);
+    struct engine_request *dead = engine->dead;
+    engine->dead = NULL;
+    while (!engine->is_stopping && !engine->inbox_head && !engine->aborts &&
+           sched_is_idle(engine->sched) && !dead)
+        pthread_cond_wait(&engine->wake, &engine->lock);
+    *new_out = engine->inbox_head;
+    *aborts_out = engine->aborts;
+    engine->inbox_head = engine->inbox_tail = NULL;
+    engine->aborts = NULL;
+    for (struct engine_request *r = *aborts_out; r; r = r->next_abort) r->is_aborting = false;
+    bool goes_on = !engine->is_stopping;
+    pthread_mutex_unlock(&engine->lock);
+    while (dead) {
+        struct engine_request *next = dead->next;
+        request_destroy(dead);
+        dead = next;
+    }
+    return goes_on;
+}
+
+static void begin(struct radish_engine *engine, struct engine_request *request) {
+    request->next = NULL;
+    request->live_prev = engine->live_tail;
+    request->live_next = NULL;
+    *(engine->live_tail ? &engine->live_tail->live_next : &engine->live_head) = request;
+    engine->live_tail = request;
+    for (uint32_t i = 0; i < request->n_choices; i++)
+        sched_push(engine->sched, &request->choices[i].seq);
+}
+
+static void end_request(struct radish_engine *engine, struct engine_request *request,
+                        enum radish_status status) {
+    uint32_t n = request->n_choices; /* the request is dead, not freed, after its last choice */
+    for (uint32_t i = 0; i < n; i++)
+        if (!request->choices[i].is_done)
+            output_end(engine, &request->choices[i], RADISH_FINISH_ABORT, status);
+}
+
+static void end_late(struct radish_engine *engine) {
+    double timeout = engine->plan.options.request_timeout_seconds;
+    if (timeout <= 0) return;
+    uint64_t now = clock_ns();
+    struct engine_request *next;
+    for (struct engine_request *r = engine->live_head; r; r = next) {
+        next = r->live_next;
+        if ((double)(now - r->submitted_ns) < timeout * NS_PER_SECOND) break;
+        end_request(engine, r, RADISH_E_TIMEOUT);
+    }
+}
+
+/* Requests whose first choice is in the batch for the first time are no longer queued. */
+static void count_admitted(struct radish_engine *engine, const struct batch *batch) {
+    for (uint32_t i = 0; i < batch->n_seqs; i++) {
+        struct engine_choice *choice = ((struct sched_seq *)batch->seqs[i].user)->user;
+        if (choice->request->is_admitted) continue;
+        choice->request->is_admitted = true;
+        engine->n_admitted++;
+    }
+}
+
+static double per_second(uint64_t n, uint64_t from_ns, uint64_t to_ns) {
+    return to_ns > from_ns ? (double)n * NS_PER_SECOND / (double)(to_ns - from_ns) : 0;
+}
+
+/* The lines that tools written for SGLang parse. */
+static void log_step(struct radish_engine *engine, const struct sched_step *step) {
+    engine->log_input_tokens += step->n_prefill_tokens;
+    engine->log_decode_steps += step->n_decode_seqs > 0;
+    bool is_decode_due = engine->log_decode_steps >= engine->plan.options.decode_log_interval;
+    if (!step->n_prefill_seqs && !is_decode_due) return;
+    struct sched_stats stats;
+    sched_stats(engine->sched, &stats);
+    uint64_t now = clock_ns();
+    uint32_t n_used = stats.n_slots_usable - stats.n_slots_free;
+    double usage = (double)n_used / (double)stats.n_slots_usable;
+    if (step->n_prefill_seqs) {
+        log_plain(RADISH_LOG_INFO,
+                  "Prefill batch, #new-seq: %u, #new-token: %u, #cached-token: %u, token usage: "
+                  "%.2f, #running-req: %u, #queue-req: %u, cuda graph: False, input throughput "
+                  "(token/s): %.2f",
+                  step->n_prefill_seqs, step->n_prefill_tokens, step->n_cached_tokens, usage,
+                  step->n_decode_seqs, stats.n_seqs_queued,
+                  per_second(engine->log_input_tokens, engine->log_prefill_ns, now));
+        engine->log_prefill_ns = now;
+        engine->log_input_tokens = 0;
+    }
+    if (is_decode_due) {
+        log_plain(RADISH_LOG_INFO,
+                  "Decode batch, #running-req: %u, #token: %u, token usage: %.2f, cuda graph: "
+                  "False, gen throughput (token/s): %.2f, #queue-req: %u",
+                  step->n_decode_seqs, n_used, usage,
+                  per_second(engine->log_output_tokens, engine->log_decode_ns, now),
+                  stats.n_seqs_queued);
+        engine->log_decode_ns = now;
+        engine->log_output_tokens = 0;
+        engine->log_decode_steps = 0;
+    }
+}
+
+static void step(struct radish_engine *engine) {
+    struct sched_step step;
+    const struct batch *batch = sched_fill(engine->sched, &step);
+    RADISH_INVARIANT(batch->n_tokens || sched_is_idle(engine->sched),
+                     "sequences are waiting, but none can run");
+    if (!batch->n_tokens) return;
+    count_admitted(engine, batch);
+    engine->totals.steps_total++;
+    engine->totals.prompt_tokens_total += step.n_prefill_tokens + step.n_cached_tokens;
+    engine->totals.cached_tokens_total += step.n_cached_tokens;
+    output_step(engine, batch);
+    log_step(engine, &step);
+}
+
+void *engine_run(void *user) {
+    struct radish_engine *engine = user;
+    engine->log_prefill_ns = engine->log_decode_ns = clock_ns();
+    for (bool goes_on = true; goes_on;) {
+        struct engine_request *new, *aborts, *next;
+        goes_on = hand_over(engine, &new, &aborts);
+        for (; new; new = next) {
+            next = new->next;
+            begin(engine, new);
+        }
+        for (; aborts; aborts = next) {
+            next = aborts->next_abort;
+            end_request(engine, aborts, RADISH_E_ABORTED);
+        }
+        end_late(engine);
+        if (goes_on) step(engine);
+    }
+    for (struct engine_request *r = engine->live_head, *next; r; r = next) {
+        next = r->live_next;
+        end_request(engine, r, RADISH_E_ABORTED);
+    }
+    pthread_mutex_lock(&engine->lock);
+    RADISH_INVARIANT(!engine->inbox_head, "a request came in after the engine had stopped");
+    forget_dead(engine);
+    publish_info(engine);
+    pthread_mutex_unlock(&engine->lock);
+    for (struct engine_request *dead = engine->dead, *next; dead; dead = next) {
+        next = dead->next;
+        request_destroy(dead);
+    }
+    engine->dead = NULL;
+    return NULL;
+}

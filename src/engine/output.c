@@ -1,0 +1,283 @@
+/* output.c - logits to tokens, tokens to text, text to events, and when an answer ends.
+ *
+ * A step leaves logits rows, in blocks of at most RUNNER_LOGITS_ROWS. Each belongs to a choice and
+ * is either a row of its prompt (somebody wants its logprobs or the logits themselves) or the one
+ * sampled from:
+ *
+ *   rows of a block:  | prompt row of A | prompt row of A | sampled A | sampled B | sampled C |
+ *                       logprob of the next prompt token      one sampler per worker, all rows at
+ * once
+ *
+ * Sampling is a function of the row and the request, so it runs on all compute threads; what
+ * follows is per choice and short, and runs in order on the engine's thread:
+ *
+ *   token -> detok_stream -> stop_match -> event to the callback, then sched_append() or the end
+ *
+ * The order in which an end is looked for is SGLang's: length, end token, stop string; with one
+ * difference: a stop string that is complete with the last token allowed ends the answer with STOP,
+ * since its text is cut there. The text of an end token is not shown (with include_stop it is).
+ * Before min_new_tokens nothing ends an answer: end tokens are not sampled, and stop strings are
+ * not looked for.
+ *
+ * A row of NaN ends its request with an error and leaves the others alone.
+ *
+ * Nothing here allocates: buffers are kept, and a request's memory is freed after the step. */
+#include "engine/engine_int.h"
+
+#include "base/invariant.h"
+#include "base/log.h"
+
+#include <string.h>
+
+static bool is_end_token(const struct radish_engine *engine, const struct radish_request *r,
+                         int32_t id) {
+    for (uint32_t i = 0; i < r->n_stop_ids; i++)
+        if (r->stop_ids[i] == id) return true;
+    if (r->ignore_eos) return false;
+    for (uint32_t i = 0; i < engine->model->n_eos_ids; i++)
+        if (engine->model->eos_ids[i] == id) return true;
+    return false;
+}
+
+/* Sends an event; one that ends the choice gives back all it holds first, so that a caller that
+ * sees the end also sees the slots free. */
+static void send(struct radish_engine *engine, struct engine_choice *choice,
+                 struct radish_event *event) {
+    struct engine_request *request = choice->request;
+    event->request = request->id;
+    event->choice_idx = choice->idx;
+    event->text = engine->text.data ? engine->text.data : "";
+    event->text_len = engine->text.len;
+    event->usage = (struct radish_usage){.prompt_tokens = (uint32_t)request->r.n_prompt,
+                                         .cached_tokens = 0,
+                                         .output_tokens = choice->n_output};
+    if (event->finish != RADISH_FINISH_NONE) {
+        sched_remove(engine->sched, &choice->seq);
+        choice->is_done = true;
+        request->n_choices_done++;
+    }
+    request->r.on_event(request->r.user, event);
+    if (request->n_choices_done < request->n_choices) return;
+
+    *(request->live_prev ? &request->live_prev->live_next : &engine->live_head) =
+        request->live_next;
+    *(request->live_next ? &request->live_next->live_prev : &engine->live_tail) =
+        request->live_prev;
+    request->next = engine->dead;
+    engine->dead = request;
+}
+
+/* Moves what the detokenizer gave through the stop matcher to engine->text. Returns the index of
+ * the stop string found, or -1. */
+static int show_piece(struct radish_engine *engine, struct engine_choice *choice, bool is_last) {
+    const struct radish_request *r = &choice->request->r;
+    const char *piece = engine->piece.data ? engine->piece.data : "";
+    int found = -1;
+    if (choice->stop && choice->n_output >= r->min_new_tokens) {
+        found =
+            stop_match_push(choice->stop, piece, engine->piece.len, r->include_stop, &engine->text);
+        if (is_last && found < 0) stop_match_finish(choice->stop, &engine->text);
+    } else {
+        buf_append(&engine->text, piece, engine->piece.len);
+    }
+    return found;
+}
+
+void output_end(struct radish_engine *engine, struct engine_choice *choice,
+                enum radish_finish finish, enum radish_status status) {
+    buf_clear(&engine->piece);
+    buf_clear(&engine->text);
+    detok_stream_finish(choice->detok, &engine->piece);
+    show_piece(engine, choice, /*is_last=*/true);
+    struct radish_event event = {.finish = finish, .status = status, .matched_token = -1};
+    send(engine, choice, &event);
+}
+
+/* A choice has a new token: its text, its event, and whether it goes on. */
+static void take_token(struct radish_engine *engine, struct engine_choice *choice,
+                       const struct sample_result *result) {
+    const struct radish_request *r = &choice->request->r;
+    int32_t id = result->id;
+    choice->output[choice->n_output++] = id;
+    engine->totals.output_tokens_total++;
+    engine->log_output_tokens++;
+    bool is_length = choice->n_output >= r->max_new_tokens;
+    bool is_end = is_end_token(engine, r, id);
+    buf_clear(&engine->piece);
+    buf_clear(&engine->text);
+    if (!is_end || r->include_stop) detok_stream_push(choice->detok, id, &engine->piece);
+    if (is_end || is_length) detok_stream_finish(choice->detok, &engine->piece);
+    int stop_idx = show_piece(engine, choice, is_end || is_length);
+
+    struct radish_token token = {.id = id,
+                                 .logprob = result->logprob,
+                                 .top = result->top,
+                                 .n_top = result->n_top,
+                                 .has_logprob = r->logprobs};
+    struct radish_event event = {.tokens = &token, .n_tokens = 1, .matched_token = -1};
+    if (stop_idx >= 0) {
+        event.finish = RADISH_FINISH_STOP;
+        event.matched_stop = r->stop[stop_idx];
+    } else if (is_length) {
+        event.finish = RADISH_FINISH_LENGTH;
+    } else if (is_end) {
+        event.finish = RADISH_FINISH_STOP;
+        event.matched_token = id;
+    }
+    send(engine, choice, &event);
+    if (event.finish == RADISH_FINISH_NONE) sched_append(engine->sched, &choice->seq, id);
+}
+
+static bool is_prompt_row(const struct engine_row *row) {
+    return row->choice->seq.wants_all_logits &&
+           row->position < (uint32_t)row->choice->request->r.n_prompt;
+}
+
+/* One row, on any worker. */
+static void sample_row(void *user, uint32_t item, uint32_t worker) {
+    struct radish_engine *engine = user;
+    struct engine_row *row = &engine->rows[item];
+    const struct engine_choice *choice = row->choice;
+    const struct radish_request *r = &choice->request->r;
+    struct sampler *sampler = engine->samplers[worker];
+    if (choice->is_done) return;
+    if (is_prompt_row(row) && r->prompt_logprobs && row->position + 1 < r->n_prompt) {
+        struct sample_result *result = &row->result;
+        sampler_logprobs(sampler, row->logits, r->prompt[row->position + 1], r->n_top_logprobs,
+                         result);
+    }
+    if (!row->is_sampled) return;
+    bool is_short = choice->n_output < r->min_new_tokens;
+    struct sample_args args = {.sampling = &r->sampling,
+                               .seed = choice->seed,
+                               .prompt = r->prompt,
+                               .n_prompt = r->n_prompt,
+                               .output = choice->output,
+                               .n_output = choice->n_output,
+                               .banned = choice->request->banned,
+                               .n_banned = is_short ? choice->request->n_banned : 0,
+                               .n_sampled = engine->model->info.n_tokens,
+                               .wants_logprob = r->logprobs,
+                               .n_top = r->n_top_logprobs};
+    sampler_sample(sampler, row->logits, &args, &row->result);
+}
+
+static void keep_prompt_logprob(struct engine_row *row) {
+    struct engine_request *request = row->choice->request;
+    uint32_t n_top_max = request->r.n_top_logprobs, position = row->position + 1;
+    struct radish_token *token = &request->prompt_tokens[position];
+    struct radish_logprob *top = request->prompt_top + (size_t)position * n_top_max;
+    memcpy(top, row->result.top, row->result.n_top * sizeof *top);
+    token->logprob = row->result.logprob;
+    token->has_logprob = true;
+    token->top = top;
+    token->n_top = row->result.n_top;
+}
+
+static void send_prompt_tokens(struct radish_engine *engine, struct engine_choice *choice) {
+    buf_clear(&engine->text);
+    struct radish_event event = {.matched_token = -1,
+                                 .prompt_tokens = choice->request->prompt_tokens,
+                                 .n_prompt_tokens = (uint32_t)choice->request->r.n_prompt};
+    send(engine, choice, &event);
+}
+
+static void fail_row(struct radish_engine *engine, struct engine_choice *choice) {
+    log_error("engine", "request %llu: the logits hold no finite number",
+              (unsigned long long)choice->request->id);
+    output_end(engine, choice, RADISH_FINISH_ERROR, RADISH_E_INTERNAL);
+}
+
+static void take_row(struct radish_engine *engine, struct engine_row *row) {
+    struct engine_choice *choice = row->choice;
+    const struct radish_request *r = &choice->request->r;
+    if (choice->is_done) return;
+    if (is_prompt_row(row) && r->prompt_logprobs) {
+        bool is_last = row->position + 1 >= r->n_prompt;
+        if (!is_last && row->result.status != RADISH_OK) {
+            fail_row(engine, choice);
+            return;
+        }
+        if (!is_last) keep_prompt_logprob(row);
+        if (is_last) send_prompt_tokens(engine, choice);
+    }
+    if (!row->is_sampled) return;
+    if (row->result.status != RADISH_OK)
+        fail_row(engine, choice);
+    else
+        take_token(engine, choice, &row->result);
+}
+
+/* Hands the logits of prompt rows to whoever asked for them, a run of rows at a time. */
+static void show_logits(const struct radish_engine *engine, uint32_t n_rows) {
+    for (uint32_t i = 0, n; i < n_rows; i += n) {
+        const struct engine_row *row = &engine->rows[i];
+        const struct radish_request *r = &row->choice->request->r;
+        n = 1;
+        if (!is_prompt_row(row) || !r->on_logits || row->choice->is_done) continue;
+        while (i + n < n_rows && engine->rows[i + n].choice == row->choice &&
+               is_prompt_row(&engine->rows[i + n]))
+            n++;
+        r->on_logits(r->user, row->position, n, engine->model->config.n_vocab, row->logits);
+    }
+}
+
+/* Where the walk over a batch's logits rows stands. */
+struct row_cursor {
+    uint32_t seq_idx, row; /* of the sequence */
+};
+
+/* Names the owners of the next n logits rows. */
+static void find_owners(struct radish_engine *engine, const struct batch *batch, float *logits,
+                        uint32_t n, struct row_cursor *cursor) {
+    for (uint32_t i = 0; i < n; i++, cursor->row++) {
+        const struct batch_seq *seq = &batch->seqs[cursor->seq_idx];
+        while (seq->logits_first + cursor->row >= seq->n_rows) {
+            seq = &batch->seqs[++cursor->seq_idx];
+            cursor->row = 0;
+        }
+        struct engine_row *row = &engine->rows[i];
+        row->choice = ((struct sched_seq *)seq->user)->user;
+        row->logits = logits + (size_t)i * engine->model->config.n_vocab;
+        row->position = seq->kv_len - seq->n_rows + seq->logits_first + cursor->row;
+        row->is_sampled = row->position + 1 >= row->choice->request->r.n_prompt &&
+                          row->choice->request->r.max_new_tokens;
+        row->result.status = RADISH_OK;
+        row->result.n_top = 0;
+    }
+}
+
+static void end_all(struct radish_engine *engine, const struct batch *batch,
+                    enum radish_status status) {
+    log_error("engine", "the device failed: %s", radish_status_sentence(status));
+    for (uint32_t i = 0; i < batch->n_seqs; i++) {
+        struct engine_choice *choice = ((struct sched_seq *)batch->seqs[i].user)->user;
+        if (!choice->is_done) output_end(engine, choice, RADISH_FINISH_ERROR, status);
+    }
+}
+
+void output_step(struct radish_engine *engine, const struct batch *batch) {
+    struct row_cursor cursor = {0};
+    enum radish_status status = runner_step(engine->runner, batch);
+    for (uint32_t first = 0, n; status == RADISH_OK && first < batch->n_logits_rows; first += n) {
+        n = batch->n_logits_rows - first;
+        if (n > RUNNER_LOGITS_ROWS) n = RUNNER_LOGITS_ROWS;
+        float *logits;
+        status = runner_logits(engine->runner, first, n, &logits);
+        if (status != RADISH_OK) break;
+        find_owners(engine, batch, logits, n, &cursor);
+        show_logits(engine, n);
+        device_parallel(engine->device, n, sample_row, engine);
+        for (uint32_t i = 0; i < n; i++) take_row(engine, &engine->rows[i]);
+    }
+    if (status != RADISH_OK) {
+        end_all(engine, batch, status);
+        return;
+    }
+    for (uint32_t i = 0; i < batch->n_seqs; i++) {
+        struct engine_choice *choice = ((struct sched_seq *)batch->seqs[i].user)->user;
+        if (!choice->is_done && choice->seq.state == SCHED_DECODING &&
+            !choice->request->r.max_new_tokens)
+            output_end(engine, choice, RADISH_FINISH_LENGTH, RADISH_OK);
+    }
+}
