@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # step.sh - sourced by the scripts: says what is going on, keeps noise in a log, shows it when something fails.
 #   say TEXT                     one line
 #   step TEXT COMMAND...         runs a command with its output in a log; a dot every two seconds, the time at the end,
