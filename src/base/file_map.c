@@ -17,7 +17,7 @@
 static enum radish_status open_file(const char *path, int *fd_out, size_t *size_out,
                                     struct radish_error *err) {
     struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return error_set(err, errno == ENOENT ? RADISH_E_NOT_FOUND : RADISH_E_IO, "%s: %s", path,
                          strerror(errno));

@@ -1,12 +1,15 @@
 /* alloc_fail.h - makes the k-th allocation fail, and counts what is not freed.
  *
- * Include it in exactly one file of a test program: it defines malloc and its relatives for the whole program, shared
- * libraries included, on top of the C library's own (or of AddressSanitizer's). Usage:
+ * Include it in exactly one file of a test program: it defines malloc and its relatives for the
+ * whole program, shared libraries included, on top of the C library's own (or of
+ * AddressSanitizer's). Usage:
  *
- *     static bool attempt(void *user) { ... return true if it worked, false if it reported RADISH_E_NOMEM ... }
- *     size_t n = alloc_fail_each(attempt, user);      tries with the 1st, 2nd, ... allocation failing, until none fails
+ *     static bool attempt(void *user) { ... return true if it worked, false if it reported
+ * RADISH_E_NOMEM ... } size_t n = alloc_fail_each(attempt, user);      tries with the 1st, 2nd, ...
+ * allocation failing, until none fails
  *
- * After each attempt everything allocated in it must be free again. One thread only. Needs glibc: alloc_fail_can(). */
+ * After each attempt everything allocated in it must be free again. One thread only. Needs glibc:
+ * alloc_fail_can(). */
 #ifndef SUPPORT_ALLOC_FAIL_H
 #define SUPPORT_ALLOC_FAIL_H
 
@@ -40,6 +43,9 @@ static long alloc_fail_live;
 #endif
 
 #ifdef ALLOC_FAIL_REAL
+/* Shared libraries must find these, whatever the default visibility. */
+#define ALLOC_FAIL_EXPORT __attribute__((visibility("default")))
+
 void *ALLOC_FAIL_REAL(malloc)(size_t n);
 void *ALLOC_FAIL_REAL(calloc)(size_t n, size_t size);
 void *ALLOC_FAIL_REAL(realloc)(void *p, size_t n);
@@ -57,25 +63,25 @@ static void *alloc_fail_note(void *p) {
     return p;
 }
 
-void *malloc(size_t n) {
+ALLOC_FAIL_EXPORT void *malloc(size_t n) {
     return alloc_fail_now() ? NULL : alloc_fail_note(ALLOC_FAIL_REAL(malloc)(n));
 }
 
-void *calloc(size_t n, size_t size) {
+ALLOC_FAIL_EXPORT void *calloc(size_t n, size_t size) {
     return alloc_fail_now() ? NULL : alloc_fail_note(ALLOC_FAIL_REAL(calloc)(n, size));
 }
 
-void *realloc(void *p, size_t n) {
+ALLOC_FAIL_EXPORT void *realloc(void *p, size_t n) {
     if (alloc_fail_now()) return NULL;
     void *q = ALLOC_FAIL_REAL(realloc)(p, n);
     return p ? q : alloc_fail_note(q);
 }
 
-void *aligned_alloc(size_t align, size_t n) {
+ALLOC_FAIL_EXPORT void *aligned_alloc(size_t align, size_t n) {
     return alloc_fail_now() ? NULL : alloc_fail_note(ALLOC_FAIL_REAL(memalign)(align, n));
 }
 
-void free(void *p) {
+ALLOC_FAIL_EXPORT void free(void *p) {
     if (alloc_fail_at && p) alloc_fail_live--;
     ALLOC_FAIL_REAL(free)(p);
 }

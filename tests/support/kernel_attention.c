@@ -1,0 +1,271 @@
+/* kernel_attention.c - attention over a scattered pool against double arithmetic, and bit for bit:
+ * a row alone, in a chunk, in a batch of sequences, with one and two threads, plain C and vectors.
+ */
+#include "kernel_check.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { SEQS_MAX = 4 };
+
+struct attention_case {
+    const struct kernel_devices *devices;
+    uint32_t n_heads, n_kv_heads, head_dim, v_head_dim;
+    enum dtype dtype;
+    uint32_t window;
+    float soft_cap;
+    uint32_t n_seqs, kv_len[SEQS_MAX], n_rows[SEQS_MAX];
+    /* made by prepare */
+    uint32_t n_tokens, n_slots, q_stride, out_stride;
+    uint32_t *slots[SEQS_MAX];
+    float *q, *k, *v; /* K and V of every slot after rounding, as floats */
+    uint8_t *k_pool, *v_pool;
+};
+
+static void round_to_pool(const float *src, float *rounded, uint8_t *pool, size_t n,
+                          enum dtype dtype) {
+    const size_t bytes = dtype_block_bytes(dtype);
+    for (size_t i = 0; i < n; i++) {
+        const uint16_t h =
+            dtype == RADISH_DTYPE_F16 ? dtype_f32_to_f16(src[i]) : dtype_f32_to_bf16(src[i]);
+        memcpy(pool + i * bytes, dtype == RADISH_DTYPE_F32 ? (const void *)&src[i] : &h, bytes);
+    }
+    dtype_to_f32(dtype, pool, rounded, n);
+}
+
+/* Slots are dealt out so that neighbours in a sequence are rarely neighbours in the pool. */
+static void deal_slots(struct attention_case *c) {
+    uint32_t n = 0;
+    for (uint32_t s = 0; s < c->n_seqs; s++) n += c->kv_len[s];
+    c->n_slots = n + 1;
+    uint32_t next = 1, step = 7;
+    while (c->n_slots % step == 0) step += 2;
+    for (uint32_t s = 0; s < c->n_seqs; s++) {
+        c->slots[s] = malloc(c->kv_len[s] * sizeof(uint32_t));
+        assert_non_null(c->slots[s]);
+        for (uint32_t i = 0; i < c->kv_len[s]; i++) {
+            c->slots[s][i] = (uint32_t)((uint64_t)next * step % c->n_slots);
+            next++;
+        }
+    }
+}
+
+static void prepare(struct attention_case *c) {
+    deal_slots(c);
+    c->n_tokens = 0;
+    for (uint32_t s = 0; s < c->n_seqs; s++) c->n_tokens += c->n_rows[s];
+    c->q_stride = c->n_heads * c->head_dim + 2;
+    c->out_stride = c->n_heads * c->v_head_dim + 3;
+    const size_t n_k = (size_t)c->n_slots * c->n_kv_heads * c->head_dim;
+    const size_t n_v = (size_t)c->n_slots * c->n_kv_heads * c->v_head_dim;
+    c->q = check_floats((size_t)c->n_tokens * c->q_stride);
+    c->k = check_floats(n_k);
+    c->v = check_floats(n_v);
+    c->k_pool = malloc(n_k * 4);
+    c->v_pool = malloc(n_v * 4);
+    assert_true(c->k_pool && c->v_pool);
+    check_fill(c->q, (size_t)c->n_tokens * c->q_stride, 51, 2.5f);
+    check_fill(c->k, n_k, 52, 2.5f);
+    check_fill(c->v, n_v, 53, 2.5f);
+    round_to_pool(c->k, c->k, c->k_pool, n_k, c->dtype);
+    round_to_pool(c->v, c->v, c->v_pool, n_v, c->dtype);
+    /* Slot 0 is padding: reading it as data would show. */
+    memset(c->k_pool, 0xFF, (size_t)c->n_kv_heads * c->head_dim * dtype_block_bytes(c->dtype));
+    memset(c->v_pool, 0xFF, (size_t)c->n_kv_heads * c->v_head_dim * dtype_block_bytes(c->dtype));
+}
+
+static void release(struct attention_case *c) {
+    for (uint32_t s = 0; s < c->n_seqs; s++) free(c->slots[s]);
+    free(c->q), free(c->k), free(c->v), free(c->k_pool), free(c->v_pool);
+}
+
+/* Runs the given sequences; out is [all tokens, out_stride], rows not asked for stay NaN. */
+static float *run_seqs(const struct attention_case *c, struct device *device,
+                       const struct attention_seq *seqs, uint32_t n_seqs) {
+    float *out = check_floats((size_t)c->n_tokens * c->out_stride);
+    const struct attention_args args = {.q = c->q,
+                                        .out = out,
+                                        .k_pool = c->k_pool,
+                                        .v_pool = c->v_pool,
+                                        .seqs = seqs,
+                                        .n_seqs = n_seqs,
+                                        .q_stride = c->q_stride,
+                                        .out_stride = c->out_stride,
+                                        .n_heads = c->n_heads,
+                                        .n_kv_heads = c->n_kv_heads,
+                                        .head_dim = c->head_dim,
+                                        .v_head_dim = c->v_head_dim,
+                                        .n_slots = c->n_slots,
+                                        .kv_dtype = (int32_t)c->dtype,
+                                        .scale = 1.0f / sqrtf((float)c->head_dim),
+                                        .window = c->window,
+                                        .soft_cap = c->soft_cap};
+    device->ops->step_begin(device);
+    device->ops->attention(device, &args);
+    assert_int_equal(device->ops->step_submit(device), RADISH_OK);
+    assert_int_equal(device->ops->step_wait(device), RADISH_OK);
+    return out;
+}
+
+static void list_seqs(const struct attention_case *c, struct attention_seq *seqs) {
+    uint32_t row = 0;
+    for (uint32_t s = 0; s < c->n_seqs; s++) {
+        seqs[s] = (struct attention_seq){row, c->n_rows[s], c->kv_len[s], c->slots[s]};
+        row += c->n_rows[s];
+    }
+}
+
+/* One row and head in double. */
+static void compare_head(const struct attention_case *c, const struct attention_seq *seq,
+                         uint32_t r, uint32_t head, const float *out) {
+    const uint32_t pos = seq->kv_len - seq->n_rows + r, kv_head = head * c->n_kv_heads / c->n_heads;
+    const uint32_t first = c->window && pos + 1 > c->window ? pos + 1 - c->window : 0;
+    const float *q = c->q + (size_t)(seq->row_first + r) * c->q_stride + head * c->head_dim;
+    double *p = malloc((pos + 1) * sizeof *p), max = -INFINITY, sum = 0;
+    assert_non_null(p);
+    for (uint32_t j = first; j <= pos; j++) {
+        const size_t slot = seq->slots[j];
+        const float *k = c->k + (slot * c->n_kv_heads + kv_head) * c->head_dim;
+        double dot = 0;
+        for (uint32_t d = 0; d < c->head_dim; d++) dot += (double)q[d] * (double)k[d];
+        p[j] = dot / sqrt((double)c->head_dim);
+        if (c->soft_cap > 0) p[j] = (double)c->soft_cap * tanh(p[j] / (double)c->soft_cap);
+        if (p[j] > max) max = p[j];
+    }
+    for (uint32_t j = first; j <= pos; j++) sum += p[j] = exp(p[j] - max);
+    for (uint32_t d = 0; d < c->v_head_dim; d++) {
+        double expected = 0;
+        for (uint32_t j = first; j <= pos; j++)
+            expected +=
+                p[j] / sum *
+                (double)c->v[(seq->slots[j] * (size_t)c->n_kv_heads + kv_head) * c->v_head_dim + d];
+        check_close_to((double)out[d], expected, c->devices->row->tolerance * 2.5, "attention", d);
+    }
+    free(p);
+}
+
+static void compare_values(const struct attention_case *c, const struct attention_seq *seqs,
+                           const float *out) {
+    for (uint32_t s = 0; s < c->n_seqs; s++) {
+        for (uint32_t r = 0; r < seqs[s].n_rows; r++) {
+            const float *row = out + (size_t)(seqs[s].row_first + r) * c->out_stride;
+            assert_true(isnan(row[c->n_heads * c->v_head_dim]));
+            /* First, last and a few rows between; every head of those. */
+            if (r > 1 && r + 1 < seqs[s].n_rows && r % 19) continue;
+            for (uint32_t head = 0; head < c->n_heads; head++)
+                compare_head(c, &seqs[s], r, head, row + head * c->v_head_dim);
+        }
+    }
+}
+
+/* Row r of sequence s as a decode step of its own, and the sequence's later half as a chunk. */
+static void compare_alone(const struct attention_case *c, const struct attention_seq *seq,
+                          const float *out) {
+    const size_t bytes = (size_t)c->n_heads * c->v_head_dim * sizeof *out;
+    for (uint32_t r = 0; r < seq->n_rows; r += 1 + seq->n_rows / 5) {
+        const struct attention_seq one = {seq->row_first + r, 1, seq->kv_len - seq->n_rows + r + 1,
+                                          seq->slots};
+        const size_t at = (size_t)one.row_first * c->out_stride;
+        float *alone = run_seqs(c, c->devices->two, &one, 1);
+        check_same_bits(alone + at, out + at, bytes, "a row alone");
+        free(alone);
+    }
+    const uint32_t half = seq->n_rows / 2;
+    const struct attention_seq chunk = {seq->row_first + half, seq->n_rows - half, seq->kv_len,
+                                        seq->slots};
+    float *part = run_seqs(c, c->devices->one, &chunk, 1);
+    for (uint32_t r = half; r < seq->n_rows; r++) {
+        const size_t at = (size_t)(seq->row_first + r) * c->out_stride;
+        check_same_bits(part + at, out + at, bytes, "a chunk");
+    }
+    free(part);
+}
+
+static void check_case(struct attention_case c) {
+    struct attention_seq seqs[SEQS_MAX];
+    prepare(&c);
+    list_seqs(&c, seqs);
+    const size_t bytes = (size_t)c.n_tokens * c.out_stride * sizeof(float);
+
+    float *out = run_seqs(&c, c.devices->one, seqs, c.n_seqs);
+
+    compare_values(&c, seqs, out);
+    float *two = run_seqs(&c, c.devices->two, seqs, c.n_seqs);
+    check_same_bits(two, out, bytes, "two threads");
+    float *ref = run_seqs(&c, c.devices->ref, seqs, c.n_seqs);
+    check_same_bits(ref, out, bytes, "plain C");
+    for (uint32_t s = 0; s < c.n_seqs; s++) compare_alone(&c, &seqs[s], out);
+    free(ref), free(two), free(out);
+    release(&c);
+}
+
+static void check_shapes(const struct kernel_devices *devices, enum dtype dtype) {
+    static const uint32_t dims[] = {16, 20, 64, 96, 128, 256};
+    static const uint32_t heads[][2] = {{9, 3}, {4, 4}, {14, 2}, {8, 1}};
+    for (int d = 0; d < 6; d++) {
+        for (int h = 0; h < 4; h++) {
+            check_case((struct attention_case){.devices = devices,
+                                               .n_heads = heads[h][0],
+                                               .n_kv_heads = heads[h][1],
+                                               .head_dim = dims[d],
+                                               .v_head_dim = h == 1 ? dims[d] / 2 : dims[d],
+                                               .dtype = dtype,
+                                               .n_seqs = 4,
+                                               .kv_len = {1, 15, 16, 49},
+                                               .n_rows = {1, 15, 1, 17}});
+        }
+    }
+}
+
+/* Around the border of a segment, and several segments. */
+static void check_lengths(const struct kernel_devices *devices, enum dtype dtype) {
+    const struct attention_case few = {.devices = devices,
+                                       .n_heads = 3,
+                                       .n_kv_heads = 1,
+                                       .head_dim = 16,
+                                       .v_head_dim = 16,
+                                       .dtype = dtype};
+    struct attention_case c = few;
+    c.n_seqs = 4;
+    memcpy(c.kv_len, (uint32_t[]){1023, 1024, 1025, 3079}, sizeof c.kv_len);
+    memcpy(c.n_rows, (uint32_t[]){1, 3, 2, 1}, sizeof c.n_rows);
+    check_case(c);
+    c = few;
+    c.n_seqs = 1;
+    c.kv_len[0] = 3079, c.n_rows[0] = 1; /* segments are spread over threads */
+    check_case(c);
+    c.kv_len[0] = 1100, c.n_rows[0] = 90; /* a chunk across the border */
+    check_case(c);
+    for (int i = 0; i < 3; i++) { /* sliding windows: inside, across and over a segment */
+        c.window = (uint32_t[]){5, 1024, 1500}[i];
+        c.kv_len[0] = 2100, c.n_rows[0] = 60;
+        check_case(c);
+    }
+    c.window = 0;
+    c.soft_cap = 1.5f;
+    c.kv_len[0] = 70, c.n_rows[0] = 70;
+    check_case(c);
+}
+
+void check_attention(const struct kernel_row *row) {
+    static const struct {
+        uint32_t format;
+        enum dtype dtype;
+    } dtypes[] = {{KERNEL_F32, RADISH_DTYPE_F32},
+                  {KERNEL_F16, RADISH_DTYPE_F16},
+                  {KERNEL_BF16, RADISH_DTYPE_BF16}};
+    struct kernel_devices devices;
+    check_open(row, RADISH_PRECISION_FAST, &devices);
+    for (int t = 0; t < 3; t++) {
+        if (!(row->formats & dtypes[t].format)) continue;
+        check_shapes(&devices, dtypes[t].dtype);
+        check_lengths(&devices, dtypes[t].dtype);
+    }
+    check_close(&devices);
+}

@@ -1,0 +1,221 @@
+/* kernel_matmul.c - matrix products against double arithmetic, and bit for bit against each other.
+ *
+ * The expected value follows what ops.def declares about rounding on entry (bf16 activations, int8
+ * in blocks of 32) and computes the rest in double; the bound is the row's tolerance times the sum
+ * of absolute terms. A second, looser check compares the whole output with the product of unrounded
+ * activations, so that the declared rounding itself stays reasonable. */
+#include "kernel/cpu/cpu_kernel.h"
+#include "kernel/cpu/unpack.h"
+#include "kernel_check.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+struct matmul_case {
+    const struct kernel_devices *devices;
+    enum dtype dtype;
+    uint32_t n_out, n_in, n_rows, x_stride, y_stride;
+    bool has_bias, accumulate;
+    uint8_t *data;
+    double *w, *w_size; /* [n_out, n_in] values, and the size of the terms each is made of */
+    float *x, *bias, *y_before;
+    double *x_seen; /* [n_rows, n_in] after rounding on entry */
+};
+
+/* Activations as the kernel is declared to see them. */
+static void round_on_entry(struct matmul_case *c) {
+    const bool is_fast = c->devices->precision == RADISH_PRECISION_FAST;
+    for (uint32_t r = 0; r < c->n_rows; r++) {
+        const float *x = c->x + (size_t)r * c->x_stride;
+        double *seen = c->x_seen + (size_t)r * c->n_in;
+        for (uint32_t k = 0; k < c->n_in; k++) {
+            seen[k] = (double)x[k];
+            if (is_fast && c->dtype == RADISH_DTYPE_BF16)
+                seen[k] = (double)dtype_bf16_to_f32(dtype_f32_to_bf16(x[k]));
+        }
+        if (!is_fast || !dtype_is_quantised(c->dtype)) continue;
+        for (uint32_t b = 0; b < c->n_in; b += ACT_BLOCK) {
+            float amax = 0;
+            for (uint32_t k = b; k < b + ACT_BLOCK; k++) amax = fmaxf(amax, fabsf(x[k]));
+            for (uint32_t k = b; k < b + ACT_BLOCK; k++)
+                seen[k] = amax > 0
+                              ? (double)nearbyintf(x[k] * (127.0f / amax)) * (double)(amax / 127.0f)
+                              : 0;
+        }
+    }
+}
+
+/* Values of the matrix, and how large the parts are that they are the sum of (scale and minimum).
+ */
+static void read_matrix(struct matmul_case *c) {
+    const uint32_t elems = dtype_block_elems(c->dtype), bytes = dtype_block_bytes(c->dtype);
+    const size_t n = (size_t)c->n_out * c->n_in;
+    struct unpack_type type;
+    const bool is_quantised = unpack_find_type(c->dtype, &type);
+    float values[UNPACK_ELEMS_MAX], d[16], m[16] = {0};
+    uint8_t quants[UNPACK_ELEMS_MAX];
+    const uint8_t *src = c->data;
+    for (size_t i = 0; i < n; i += elems, src += bytes) {
+        dtype_to_f32(c->dtype, src, values, elems);
+        if (is_quantised) unpack_block(c->dtype, src, quants, d, m);
+        for (uint32_t j = 0; j < elems; j++) {
+            c->w[i + j] = (double)values[j];
+            c->w_size[i + j] = fabs((double)values[j]);
+            if (!is_quantised) continue;
+            const uint32_t b = j / type.block;
+            const float product = d[b] * (float)((int)quants[j] - (int)type.offset);
+            if ((type.has_min ? product + m[b] : product) != values[j])
+                fail_msg("%s: unpacked element %u differs", dtype_name(c->dtype), j);
+            c->w_size[i + j] = fabs((double)product) + fabs((double)(type.has_min ? m[b] : 0));
+        }
+    }
+}
+
+static float *run_case(const struct matmul_case *c, struct device *device, uint32_t row,
+                       uint32_t n_rows) {
+    struct weight *w = check_weight(device, c->dtype, c->n_out, c->n_in, c->data, false, true);
+    const size_t n = (size_t)n_rows * c->y_stride;
+    float *y = check_floats(n);
+    if (c->accumulate) memcpy(y, c->y_before + (size_t)row * c->y_stride, n * sizeof *y);
+    const struct matmul_args args = {.w = w,
+                                     .x = c->x + (size_t)row * c->x_stride,
+                                     .bias = c->has_bias ? c->bias : NULL,
+                                     .y = y,
+                                     .n_rows = n_rows,
+                                     .x_stride = c->x_stride,
+                                     .y_stride = c->y_stride,
+                                     .accumulate = c->accumulate};
+    device->ops->step_begin(device);
+    device->ops->matmul(device, &args);
+    assert_int_equal(device->ops->step_submit(device), RADISH_OK);
+    assert_int_equal(device->ops->step_wait(device), RADISH_OK);
+    device->ops->weight_destroy(device, w);
+    return y;
+}
+
+static void compare_values(const struct matmul_case *c, const float *y) {
+    const double tolerance = c->devices->row->tolerance;
+    double error2 = 0, size2 = 0;
+    for (uint32_t r = 0; r < c->n_rows; r++) {
+        for (uint32_t n = 0; n < c->n_out; n++) {
+            const size_t at = (size_t)r * c->y_stride + n;
+            const double *w = c->w + (size_t)n * c->n_in, *w_size = c->w_size + (size_t)n * c->n_in;
+            double sum = 0, bound = 0, unrounded = 0;
+            for (uint32_t k = 0; k < c->n_in; k++) {
+                const double x = c->x_seen[(size_t)r * c->n_in + k];
+                sum += w[k] * x;
+                bound += w_size[k] * fabs(x);
+                unrounded += w[k] * (double)c->x[(size_t)r * c->x_stride + k];
+            }
+            error2 += (sum - unrounded) * (sum - unrounded);
+            size2 += unrounded * unrounded;
+            if (c->has_bias) sum += (double)c->bias[n], bound += fabs((double)c->bias[n]);
+            if (c->accumulate)
+                sum += (double)c->y_before[at], bound += fabs((double)c->y_before[at]);
+            check_close_to((double)y[at], sum, tolerance * bound + 1e-30, c->devices->row->name,
+                           at);
+        }
+        for (uint32_t n = c->n_out; n < c->y_stride; n++) {
+            const size_t at = (size_t)r * c->y_stride + n;
+            if (!isnan(y[at])) fail_msg("%s writes past a row", c->devices->row->name);
+        }
+    }
+    /* Rounding activations costs about 1 %, more on a lone tiny product. */
+    if (c->n_in >= 256 && c->n_out * c->n_rows >= 64 && error2 > 0.02 * 0.02 * size2)
+        fail_msg("rounding on entry costs %.3g", sqrt(error2 / size2));
+}
+
+static void compare_bits(const struct matmul_case *c, const float *y) {
+    const size_t row_bytes = c->y_stride * sizeof *y, bytes = c->n_rows * row_bytes;
+    float *two = run_case(c, c->devices->two, 0, c->n_rows);
+    check_same_bits(two, y, bytes, "two threads");
+    free(two);
+    float *ref = run_case(c, c->devices->ref, 0, c->n_rows);
+    check_same_bits(ref, y, bytes, "plain C");
+    free(ref);
+    for (uint32_t r = 0; r < c->n_rows; r += 1 + c->n_rows / 4) {
+        float *alone = run_case(c, c->devices->two, r, 1);
+        check_same_bits(alone, y + (size_t)r * c->y_stride, row_bytes, "a row alone");
+        free(alone);
+    }
+}
+
+static void check_case(const struct kernel_devices *devices, enum dtype dtype, uint32_t n_out,
+                       uint32_t n_in, uint32_t n_rows) {
+    const uint32_t variety = n_out + n_in + n_rows;
+    struct matmul_case c = {
+        .devices = devices, .dtype = dtype, .n_out = n_out, .n_in = n_in, .n_rows = n_rows};
+    c.x_stride = n_in + variety % 3 * 5;
+    c.y_stride = n_out + variety % 2 * 3;
+    c.has_bias = variety % 3 == 1;
+    c.accumulate = variety % 4 == 2;
+    c.data = check_matrix(dtype, n_out, n_in, variety);
+    c.w = malloc(2 * (size_t)n_out * n_in * sizeof *c.w);
+    c.x_seen = malloc((size_t)n_rows * n_in * sizeof *c.x_seen);
+    assert_non_null(c.w);
+    assert_non_null(c.x_seen);
+    c.w_size = c.w + (size_t)n_out * n_in;
+    c.x = check_floats((size_t)n_rows * c.x_stride);
+    c.y_before = check_floats((size_t)n_rows * c.y_stride);
+    c.bias = check_floats(n_out);
+    check_fill(c.bias, n_out, variety + 3, 2.0f);
+    for (uint32_t r = 0; r < n_rows; r++) {
+        check_fill(c.x + (size_t)r * c.x_stride, n_in, variety + 100 + r, 3.0f);
+        check_fill(c.y_before + (size_t)r * c.y_stride, n_out, variety + 5000 + r, 1.0f);
+    }
+    if (n_in >= 64) memset(c.x + 32, 0, 32 * sizeof *c.x); /* a block of zeros */
+    read_matrix(&c);
+    round_on_entry(&c);
+
+    float *y = run_case(&c, devices->one, 0, n_rows);
+
+    compare_values(&c, y);
+    compare_bits(&c, y);
+    free(y), free(c.bias), free(c.y_before), free(c.x), free(c.x_seen), free(c.w), free(c.data);
+}
+
+static void check_dtype(const struct kernel_row *row, enum dtype dtype,
+                        enum radish_precision precision) {
+    static const uint32_t outs[] = {1, 15, 16, 17, 32, 67};
+    static const uint32_t widths[] = {1, 7, 31, 32, 33, 64, 130}, blocks[] = {1, 2, 3, 5};
+    static const uint32_t batches[] = {1, 3, 29};
+    struct kernel_devices devices;
+    check_open(row, precision, &devices);
+    const bool is_quantised = dtype_is_quantised(dtype);
+    const uint32_t n_widths = is_quantised ? 4 : 7, elems = dtype_block_elems(dtype);
+    for (size_t o = 0; o < sizeof outs / sizeof *outs; o++)
+        for (uint32_t i = 0; i < n_widths; i++)
+            for (size_t b = 0; b < sizeof batches / sizeof *batches; b++)
+                check_case(&devices, dtype, outs[o], is_quantised ? blocks[i] * elems : widths[i],
+                           batches[b]);
+    /* Large enough for several parts, token blocks and threads; 1 to 13 rows meet every tile. */
+    check_case(&devices, dtype, 193, 1024, 41);
+    for (uint32_t n_rows = 1; n_rows <= 13; n_rows++) check_case(&devices, dtype, 131, 512, n_rows);
+    check_close(&devices);
+}
+
+void check_matmul(const struct kernel_row *row) {
+    for (int t = 0; t < RADISH_DTYPE_COUNT; t++) {
+        const enum dtype dtype = (enum dtype)t;
+        struct unpack_type type;
+        const bool is_quantised = unpack_find_type(dtype, &type);
+        if (row->formats == KERNEL_I8 && is_quantised)
+            check_dtype(row, dtype, RADISH_PRECISION_FAST);
+        /* In exact precision quantised weights are f32 panels; two types stand for all. */
+        if (row->formats == KERNEL_F32 &&
+            (dtype == RADISH_DTYPE_Q4_1 || dtype == RADISH_DTYPE_Q6_K))
+            check_dtype(row, dtype, RADISH_PRECISION_EXACT);
+    }
+    const enum dtype plain = row->formats == KERNEL_F32   ? RADISH_DTYPE_F32
+                             : row->formats == KERNEL_F16 ? RADISH_DTYPE_F16
+                                                          : RADISH_DTYPE_BF16;
+    if (row->formats == KERNEL_I8) return;
+    check_dtype(row, plain, RADISH_PRECISION_FAST);
+    check_dtype(row, plain, RADISH_PRECISION_EXACT);
+}
