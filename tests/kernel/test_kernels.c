@@ -1,0 +1,48 @@
+/* test_kernels.c - every row of ops.def that this processor can run, tested as the row declares it.
+ *
+ * One test per row, named after it: values against double arithmetic within the row's tolerance,
+ * bits against the plain C variant of the same bit class, alone against batched, one thread against
+ * two. Rows for other processors are listed as skipped, so that a run on a larger machine can be
+ * told from one that saw everything. Which shapes: tests/support/kernel_<op>.c. */
+#include "kernel_check.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+static void check_row(void **state) {
+    static void (*const checks[KERNEL_OP_COUNT])(const struct kernel_row *) = {
+        [KERNEL_OP_EMBED] = check_embed,
+        [KERNEL_OP_RMSNORM] = check_rmsnorm,
+        [KERNEL_OP_MATMUL] = check_matmul,
+        [KERNEL_OP_SILU_MUL] = check_silu_mul,
+        [KERNEL_OP_ROPE_KV_STORE] = check_rope_kv_store,
+        [KERNEL_OP_ATTENTION] = check_attention,
+    };
+    const struct kernel_row *row = *state;
+    checks[row->op](row);
+}
+
+int main(void) {
+    uint32_t n_rows;
+    const struct kernel_row *rows = registry_rows(&n_rows);
+    struct CMUnitTest *tests = calloc(n_rows, sizeof *tests);
+    size_t n_tests = 0;
+    if (!tests) return 1;
+    check_seed();
+    for (uint32_t i = 0; i < n_rows; i++) {
+        if (!cpu_has_isa(rows[i].isa)) {
+            printf("skipped: %s (needs %s)\n", rows[i].name, cpu_isa_name(rows[i].isa));
+            continue;
+        }
+        tests[n_tests++] = (struct CMUnitTest){.name = rows[i].name,
+                                               .test_func = check_row,
+                                               .initial_state = (void *)(uintptr_t)&rows[i]};
+    }
+    const int n_failed = _cmocka_run_group_tests("kernels", tests, n_tests, NULL, NULL);
+    free(tests);
+    return n_failed;
+}
