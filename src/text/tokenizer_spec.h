@@ -11,7 +11,7 @@
 
 #include "radish.h"
 
-#define SPEC_TOKENS_MAX        (1 << 22) /* ids are below this */
+#define SPEC_TOKENS_MAX        (1 << 21) /* ids are below this */
 #define SPEC_STEPS_MAX         16        /* of one stage */
 #define SPEC_ADDED_CONTENT_MAX 1024      /* bytes; keeps the search for added tokens linear */
 
@@ -127,9 +127,7 @@ struct spec_pretokenizer {
     X(FUSE, "Fuse")                  /* all tokens become one */                                   \
     X(REPLACE, "Replace")            /* pattern by content */                                      \
     X(STRIP, "Strip")                /* up to n_start, n_stop times content (one character) */     \
-    X(METASPACE, "Metaspace")        /* content (one character) is a space; prepend */             \
-    X(WORD_PIECE, "WordPiece")       /* content = "##", cleans_up */                               \
-    X(BPE, "BPEDecoder")             /* content = "</w>" */
+    X(METASPACE, "Metaspace")        /* content (one character) is a space; prepend */
 
 enum spec_decoder_kind {
 #define SPEC_ENUM(suffix, name) SPEC_DECODER_##suffix,
@@ -144,7 +142,6 @@ struct spec_decoder {
     struct spec_str content;
     uint32_t n_start, n_stop;
     enum spec_prepend prepend;
-    bool cleans_up;
 };
 
 #define SPEC_MODEL_TABLE(X) X(BPE, "BPE")

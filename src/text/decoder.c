@@ -1,0 +1,429 @@
+/* decoder.c - the steps of a decoder as a chain that texts flow through.
+ *
+ *   token --> Replace --> ByteFallback --> Fuse --> Strip --> out
+ *
+ * The tokenizers library decodes a whole list at once: each step maps a list of strings to a list
+ * of strings, which are joined at the end. Here a step takes one string and hands what it can to
+ * the next, keeping as little as makes the sum the same: ByteLevel the start of a character,
+ * ByteFallback a run of byte tokens (the run is text only if all of it is valid, else each byte is
+ * a U+FFFD), Strip the characters at the end that it may have to take off. So a stream gives
+ * exactly what decoding everything gives, and there is no second copy of the rules.
+ *
+ * Fuse and ByteLevel make one string of all tokens: what follows them in the chain sees text that
+ * goes on, not tokens. Steps that would then need all of it (a regular expression, byte tokens) are
+ * refused; no published tokenizer has them there. A run of byte tokens past RUN_BYTES_MAX gives
+ * its whole characters early, so that memory stays bounded. */
+#include "decoder.h"
+
+#include "base/status.h"
+#include "base/utf8.h"
+#include "byte_level.h"
+#include "pattern.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { RUN_BYTES_MAX = 1024 };
+
+struct step {
+    enum spec_decoder_kind kind;
+    struct pattern *pattern;
+    struct buf content; /* NUL-terminated, or data NULL */
+    uint32_t n_start, n_stop;
+    enum spec_prepend prepend;
+    bool is_fused; /* all text before this step is one string */
+};
+
+struct decoder {
+    uint32_t n_steps;
+    struct step steps[SPEC_STEPS_MAX];
+};
+
+/* A walk of one string through the steps from `idx` on. */
+struct flow {
+    const struct decoder *decoder;
+    struct decoder_state *state;
+    uint32_t idx;
+};
+
+static void flow_on(const struct flow *from, const char *s, size_t n);
+
+/* ---- single steps, on one string */
+
+static void replace(const struct step *step, const char *s, size_t n, struct buf *out) {
+    struct pattern_cursor cursor;
+    size_t copied = 0, start, end;
+    bool found = false;
+    if (pattern_cursor_init(&cursor, step->pattern, NULL) != RADISH_OK) {
+        out->failed = true;
+        return;
+    }
+    pattern_cursor_start(&cursor, s, n);
+    while (pattern_cursor_next(&cursor, &found, &start, &end, NULL) == RADISH_OK && found) {
+        buf_append(out, s + copied, start - copied);
+        buf_append(out, step->content.data, step->content.len);
+        copied = end;
+    }
+    buf_append(out, s + copied, n - copied);
+    pattern_cursor_deinit(&cursor);
+}
+
+static bool is_content(const struct step *step, const char *s, size_t n) {
+    size_t len = step->content.len;
+    return len && n >= len && memcmp(s, step->content.data, len) == 0;
+}
+
+static struct spec_str strip(const struct step *step, const char *s, size_t n) {
+    size_t len = step->content.len;
+    for (uint32_t i = 0; i < step->n_start && is_content(step, s, n); i++) {
+        s += len;
+        n -= len;
+    }
+    for (uint32_t i = 0; i < step->n_stop && n >= len && is_content(step, s + n - len, len); i++)
+        n -= len;
+    return (struct spec_str){s, n};
+}
+
+/* Every mark becomes a space, or nothing where the text starts. */
+static void unmark(const struct step *step, bool is_start, const char *s, size_t n,
+                   struct buf *out) {
+    for (size_t at = 0, len; at < n; at += len) {
+        uint32_t c;
+        len = utf8_decode(s + at, n - at, &c);
+        if (len != step->content.len || !is_content(step, s + at, n - at))
+            buf_append(out, s + at, len);
+        else if (!is_start)
+            buf_append_char(out, ' ');
+    }
+}
+
+/* "<0x0A>" is 10; -1: not a byte token. */
+static int byte_of(const char *s, size_t n) {
+    int byte = 0;
+    if (n != 6 || memcmp(s, "<0x", 3) != 0 || s[5] != '>') return -1;
+    for (int i = 3; i < 5; i++) {
+        int digit = s[i] >= '0' && s[i] <= '9'   ? s[i] - '0'
+                    : s[i] >= 'A' && s[i] <= 'F' ? s[i] - 'A' + 10
+                    : s[i] >= 'a' && s[i] <= 'f' ? s[i] - 'a' + 10
+                                                 : -1;
+        if (digit < 0) return -1;
+        byte = byte * 16 + digit;
+    }
+    return byte;
+}
+
+/* ---- the same in a stream */
+
+/* Joins the bytes to what is left of the last character and passes whole characters on. */
+static void flow_bytes(const struct flow *flow, const char *s, size_t n) {
+    struct decoder_state *state = flow->state;
+    size_t done = 0, valid;
+    uint32_t c;
+    while (state->n_partial && done < n) {
+        char joined[8];
+        size_t n_joined = state->n_partial, len;
+        memcpy(joined, state->partial, n_joined);
+        for (size_t i = done; i < n && n_joined < 4; i++) joined[n_joined++] = s[i];
+        len = utf8_decode_partial(joined, n_joined, &c);
+        if (!len) { /* still not whole: then all of s is in it */
+            memcpy(state->partial, joined, n_joined);
+            state->n_partial = n_joined;
+            return;
+        }
+        done += len > state->n_partial ? len - state->n_partial : 0;
+        state->n_partial = 0;
+        if (c == UTF8_REPLACEMENT)
+            flow_on(flow, "\xEF\xBF\xBD", 3);
+        else
+            flow_on(flow, joined, len);
+    }
+    while (done < n) {
+        valid = utf8_valid_prefix(s + done, n - done);
+        if (valid) flow_on(flow, s + done, valid);
+        done += valid;
+        if (done == n) return;
+        size_t len = utf8_decode_partial(s + done, n - done, &c);
+        if (!len) {
+            state->n_partial = n - done;
+            memcpy(state->partial, s + done, n - done);
+            return;
+        }
+        flow_on(flow, "\xEF\xBF\xBD", 3);
+        done += len;
+    }
+}
+
+static void flush_partial(const struct flow *flow) {
+    if (flow->state->n_partial) flow_on(flow, "\xEF\xBF\xBD", 3);
+    flow->state->n_partial = 0;
+}
+
+static void flush_run(const struct flow *flow) {
+    struct buf *run = &flow->state->run;
+    if (!run->len) return;
+    if (utf8_valid_prefix(run->data, run->len) == run->len)
+        flow_on(flow, run->data, run->len);
+    else
+        for (size_t i = 0; i < run->len; i++) flow_on(flow, "\xEF\xBF\xBD", 3);
+    buf_clear(run);
+}
+
+static void flow_fallback(const struct flow *flow, const char *s, size_t n) {
+    struct buf *run = &flow->state->run;
+    int byte = byte_of(s, n);
+    if (byte < 0) {
+        flush_run(flow);
+        flow_on(flow, s, n);
+        return;
+    }
+    buf_append_char(run, (char)byte);
+    if (run->failed) flow->state->out->failed = true;
+    if (run->len < RUN_BYTES_MAX) return;
+    size_t valid = utf8_valid_prefix(run->data, run->len);
+    if (run->len - valid >= 4) {
+        flush_run(flow);
+        return;
+    }
+    flow_on(flow, run->data, valid);
+    buf_remove_front(run, valid);
+}
+
+/* Strip over text that goes on: the start is known, the end is always just behind. */
+static void flow_strip(const struct flow *flow, const char *s, size_t n) {
+    const struct step *step = &flow->decoder->steps[flow->idx];
+    struct decoder_step_state *state = &flow->state->steps[flow->idx];
+    for (size_t at = 0, len; at < n; at += len) {
+        uint32_t c;
+        len = utf8_decode(s + at, n - at, &c);
+        bool is_cut = is_content(step, s + at, len);
+        if (!state->is_inside && is_cut && state->n_cut < step->n_start) {
+            state->n_cut++;
+            continue;
+        }
+        state->is_inside = true;
+        if (is_cut && state->n_held < step->n_stop) {
+            state->n_held++;
+            continue;
+        }
+        if (!is_cut)
+            for (; state->n_held; state->n_held--)
+                flow_on(flow, step->content.data, step->content.len);
+        flow_on(flow, s + at, len);
+    }
+}
+
+/* The scratch buffer, lent to one step: those behind it may want one, too, and get another. */
+static struct buf take_scratch(struct decoder_state *state) {
+    struct buf scratch = state->scratch;
+    state->scratch = (struct buf){0};
+    return scratch;
+}
+
+static void give_scratch(struct decoder_state *state, struct buf *scratch) {
+    if (scratch->failed) state->out->failed = true;
+    buf_deinit(&state->scratch);
+    buf_clear(scratch);
+    state->scratch = *scratch;
+}
+
+static void flow_byte_level(const struct flow *flow, const char *s, size_t n) {
+    struct buf bytes = take_scratch(flow->state);
+    if (!byte_level_append_bytes(s, n, &bytes)) buf_append(&bytes, s, n);
+    flow_bytes(flow, bytes.data, bytes.len);
+    give_scratch(flow->state, &bytes);
+}
+
+static void flow_replace(const struct flow *flow, const char *s, size_t n) {
+    struct buf text = take_scratch(flow->state);
+    replace(&flow->decoder->steps[flow->idx], s, n, &text);
+    flow_on(flow, text.data, text.len);
+    give_scratch(flow->state, &text);
+}
+
+static void flow_metaspace(const struct flow *flow, const char *s, size_t n) {
+    const struct step *step = &flow->decoder->steps[flow->idx];
+    struct decoder_step_state *state = &flow->state->steps[flow->idx];
+    struct buf text = take_scratch(flow->state);
+    bool is_start = step->is_fused || state->n_tokens == 0;
+    state->n_tokens = 1;
+    unmark(step, is_start && step->prepend != SPEC_PREPEND_NEVER, s, n, &text);
+    flow_on(flow, text.data, text.len);
+    give_scratch(flow->state, &text);
+}
+
+/* Through step flow->idx. */
+static void flow_step(const struct flow *flow, const char *s, size_t n) {
+    const struct step *step = &flow->decoder->steps[flow->idx];
+    struct spec_str stripped;
+    switch (step->kind) {
+    case SPEC_DECODER_FUSE: flow_on(flow, s, n); return;
+    case SPEC_DECODER_BYTE_FALLBACK: flow_fallback(flow, s, n); return;
+    case SPEC_DECODER_BYTE_LEVEL: flow_byte_level(flow, s, n); return;
+    case SPEC_DECODER_REPLACE: flow_replace(flow, s, n); return;
+    case SPEC_DECODER_METASPACE: flow_metaspace(flow, s, n); return;
+    case SPEC_DECODER_STRIP:
+        if (step->is_fused) {
+            flow_strip(flow, s, n);
+            return;
+        }
+        stripped = strip(step, s, n);
+        flow_on(flow, stripped.data, stripped.len);
+        return;
+    case SPEC_DECODER_COUNT: return;
+    }
+}
+
+/* Hands s to the step behind from->idx, or to the output. */
+static void flow_on(const struct flow *from, const char *s, size_t n) {
+    struct flow next = {from->decoder, from->state, from->idx + 1};
+    if (next.idx < next.decoder->n_steps)
+        flow_step(&next, s, n);
+    else
+        buf_append(from->state->out, s, n);
+}
+
+/* ---- create, destroy */
+
+static enum radish_status check_place(const struct step *step, bool has_bytes,
+                                      struct radish_error *err) {
+    static const char *const names[] = {
+#define SPEC_NAME(suffix, name) [SPEC_DECODER_##suffix] = name,
+        SPEC_DECODER_TABLE(SPEC_NAME)
+#undef SPEC_NAME
+    };
+    const char *problem = NULL;
+    bool is_bytes =
+        step->kind == SPEC_DECODER_BYTE_LEVEL || step->kind == SPEC_DECODER_BYTE_FALLBACK;
+    if (is_bytes && has_bytes) problem = "a second step for bytes";
+    if (is_bytes && step->is_fused) problem = "behind a step that fuses all tokens";
+    if (step->kind == SPEC_DECODER_REPLACE && step->is_fused && step->n_start != 1)
+        problem = "of more than one character behind a step that fuses all tokens";
+    if (!problem) return RADISH_OK;
+    return error_set(err, RADISH_E_UNSUPPORTED, "decoder %s: %s", names[step->kind], problem);
+}
+
+static enum radish_status add_step(struct decoder *d, const struct spec_decoder *spec,
+                                   bool is_fused, bool has_bytes, struct radish_error *err) {
+    struct step *step = &d->steps[d->n_steps++];
+    *step = (struct step){.kind = spec->kind,
+                          .n_start = spec->n_start,
+                          .n_stop = spec->n_stop,
+                          .prepend = spec->prepend,
+                          .is_fused = is_fused};
+    buf_append(&step->content, spec->content.data, spec->content.len);
+    if (step->content.failed) return error_nomem(err);
+    if (spec->kind == SPEC_DECODER_REPLACE) {
+        const struct spec_str *text = &spec->pattern.text;
+        step->n_start = spec->pattern.is_regex ? 0 : (uint32_t)utf8_count(text->data, text->len);
+        RADISH_TRY(pattern_create(&spec->pattern, &step->pattern, err));
+    }
+    if ((spec->kind == SPEC_DECODER_STRIP || spec->kind == SPEC_DECODER_METASPACE) &&
+        utf8_count(spec->content.data, spec->content.len) != 1)
+        return error_set(err, RADISH_E_FORMAT, "decoder: content must be one character");
+    return check_place(step, has_bytes, err);
+}
+
+enum radish_status decoder_create(const struct spec_decoder *steps, uint32_t n,
+                                  struct decoder **decoder_out, struct radish_error *err) {
+    bool is_fused = false, has_bytes = false;
+    *decoder_out = NULL;
+    if (n > SPEC_STEPS_MAX)
+        return error_set(err, RADISH_E_LIMIT, "%u decoders; the limit is %d", n, SPEC_STEPS_MAX);
+    struct decoder *d = calloc(1, sizeof *d);
+    if (!d) return error_nomem(err);
+    for (uint32_t i = 0; i < n; i++) {
+        enum spec_decoder_kind kind = steps[i].kind;
+        enum radish_status status = add_step(d, &steps[i], is_fused, has_bytes, err);
+        if (status != RADISH_OK) {
+            decoder_destroy(d);
+            return status;
+        }
+        is_fused |= kind == SPEC_DECODER_FUSE || kind == SPEC_DECODER_BYTE_LEVEL;
+        has_bytes |= kind == SPEC_DECODER_BYTE_LEVEL || kind == SPEC_DECODER_BYTE_FALLBACK;
+    }
+    *decoder_out = d;
+    return RADISH_OK;
+}
+
+void decoder_destroy(struct decoder *d) {
+    if (!d) return;
+    for (uint32_t i = 0; i < d->n_steps; i++) {
+        pattern_destroy(d->steps[i].pattern);
+        buf_deinit(&d->steps[i].content);
+    }
+    free(d);
+}
+
+bool decoder_is_byte_level(const struct decoder *d) {
+    return d->n_steps == 1 && d->steps[0].kind == SPEC_DECODER_BYTE_LEVEL;
+}
+
+/* ---- one token in the middle of a text */
+
+void decoder_append_bytes(const struct decoder *d, const char *content, size_t len,
+                          struct buf *out) {
+    struct buf texts[2] = {{0}, {0}};
+    struct spec_str text = {content, len};
+    unsigned which = 0;
+    for (uint32_t i = 0; i < d->n_steps; i++) {
+        const struct step *step = &d->steps[i];
+        struct buf *next = &texts[which];
+        int byte;
+        buf_clear(next);
+        if (step->kind == SPEC_DECODER_BYTE_FALLBACK && (byte = byte_of(text.data, text.len)) >= 0)
+            buf_append_char(next, (char)byte);
+        else if (step->kind == SPEC_DECODER_BYTE_LEVEL) {
+            if (!byte_level_append_bytes(text.data, text.len, next)) continue;
+        } else if (step->kind == SPEC_DECODER_REPLACE)
+            replace(step, text.data, text.len, next);
+        else if (step->kind == SPEC_DECODER_METASPACE)
+            unmark(step, /*is_start=*/false, text.data, text.len, next);
+        else
+            continue;
+        if (next->failed) out->failed = true;
+        text = (struct spec_str){next->data ? next->data : "", next->len};
+        which ^= 1;
+    }
+    buf_append(out, text.data, text.len);
+    buf_deinit(&texts[0]);
+    buf_deinit(&texts[1]);
+}
+
+/* ---- a stream */
+
+void decoder_start(struct decoder_state *state) {
+    memset(state->steps, 0, sizeof state->steps);
+    state->n_partial = 0;
+    buf_clear(&state->run);
+    buf_clear(&state->scratch);
+}
+
+void decoder_state_deinit(struct decoder_state *state) {
+    buf_deinit(&state->run);
+    buf_deinit(&state->scratch);
+}
+
+void decoder_push(const struct decoder *d, struct decoder_state *state,
+                  const struct spec_str *content, const struct spec_str *bytes, struct buf *out) {
+    struct flow first = {d, state, 0};
+    state->out = out;
+    if (!d->n_steps) {
+        if (state->steps[0].n_tokens) buf_append_char(out, ' ');
+        state->steps[0].n_tokens = 1;
+        buf_append(out, content->data, content->len);
+    } else if (decoder_is_byte_level(d)) {
+        flow_bytes(&first, bytes->data, bytes->len);
+    } else {
+        flow_step(&first, content->data, content->len);
+    }
+}
+
+void decoder_finish(const struct decoder *d, struct decoder_state *state, struct buf *out) {
+    state->out = out;
+    for (uint32_t i = 0; i < d->n_steps; i++) {
+        struct flow flow = {d, state, i};
+        if (d->steps[i].kind == SPEC_DECODER_BYTE_LEVEL) flush_partial(&flow);
+        if (d->steps[i].kind == SPEC_DECODER_BYTE_FALLBACK) flush_run(&flow);
+    }
+    decoder_start(state);
+}

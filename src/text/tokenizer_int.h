@@ -1,0 +1,31 @@
+/* tokenizer_int.h - what a tokenizer consists of; for tokenizer.c and detok_stream.c only. */
+#ifndef TEXT_TOKENIZER_INT_H
+#define TEXT_TOKENIZER_INT_H
+
+#include "added_tokens.h"
+#include "bpe.h"
+#include "decoder.h"
+#include "normalizer.h"
+#include "pretokenizer.h"
+#include "text/tokenizer.h"
+#include "vocab.h"
+
+struct tokenizer {
+    struct added_tokens *added_raw, *added_normalized;
+    struct normalizer *normalizer;
+    struct pretokenizer *pretokenizer;
+    struct bpe *bpe;
+    struct decoder *decoder;
+    int32_t *prefix_ids; /* [n_prefix_ids] */
+    int32_t *suffix_ids; /* [n_suffix_ids] */
+    uint32_t n_prefix_ids, n_suffix_ids;
+    struct vocab contents; /* of all ids; an added token's replaces the model's */
+    struct vocab bytes;    /* of all ids, as in the middle of a text */
+    bool *is_special;      /* [contents.n_ids] */
+};
+
+/* Pushes a known token through the decoder. */
+void tokenizer_push_token(const struct tokenizer *tokenizer, struct decoder_state *state,
+                          int32_t id, struct buf *out);
+
+#endif
