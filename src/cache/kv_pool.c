@@ -19,7 +19,7 @@
  *
  * Cost: take and give are O(pages moved + words passed); the search for a run passes each word at
  * most once. 131,072 slots: 2,048 words, 16 KB. */
-#include "cache/kv_pool.h"
+#include "cache/kv_pool_int.h"
 
 #include "base/invariant.h"
 #include "base/mem.h"
@@ -29,15 +29,6 @@
 #include <string.h>
 
 enum { WORD_BITS = 64, RUNS_TRIED_MAX = 64 };
-
-struct kv_pool {
-    uint32_t n_pages, page_slots; /* n_pages counts the padding page */
-    uint32_t n_pages_free;
-    uint32_t n_words, n_summary_words;
-    uint32_t cursor;   /* page: the next search starts here */
-    uint64_t *free;    /* [n_words] */
-    uint64_t *summary; /* [n_summary_words] */
-};
 
 static void set_free(struct kv_pool *pool, uint32_t page) {
     uint32_t word = page / WORD_BITS;
