@@ -1,0 +1,118 @@
+/* avx2_matmul.c - float matrix products on 8 lanes: f32, f16 and bf16 weights, class kseq.
+ *
+ *   y[r, n] = sum over k of x[r, k] * w[n, k]
+ *
+ * Lanes run along output rows: a panel has 16 of them, two vectors. A register tile is MR token
+ * rows times NP panels; every (token, output) pair is one chain of FMAs over k, ascending, whatever
+ * MR and NP are, so they only decide how many chains run side by side. An FMA takes 4 cycles and
+ * two start per cycle: 8 chains are needed. One token alone therefore takes four panels at once (8
+ * chains), six tokens take one panel (12 chains, 15 of 16 registers).
+ *
+ * Per k and panel: 64 (f32) or 32 bytes of weights, 2 * MR FMAs. bf16 weights become floats by a
+ * shift and a mask of one load, because the pack puts rows i and i + 8 side by side; f16 by
+ * VCVTPH2PS. Bound by bandwidth for few tokens, by the FMA units from MR 4 on. */
+#include "cpu_kernel.h"
+
+#include <immintrin.h>
+
+#if defined(__clang__)
+#define UNROLL _Pragma("unroll")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+#define INLINE static inline __attribute__((always_inline))
+
+enum { MR_MAX = 6, NP_MAX = 4 };
+
+/* The 16 weights of one input as two vectors of floats. */
+INLINE void load_weights(enum pack_format format, const uint8_t *panel, size_t k, __m256 *low,
+                         __m256 *high) {
+    if (format == PACK_F32) {
+        const float *w = (const float *)(const void *)panel + k * PANEL_ROWS;
+        *low = _mm256_load_ps(w);
+        *high = _mm256_load_ps(w + 8);
+    } else if (format == PACK_F16) {
+        const __m128i *w = (const __m128i *)(const void *)(panel + k * 2 * PANEL_ROWS);
+        *low = _mm256_cvtph_ps(_mm_load_si128(w));
+        *high = _mm256_cvtph_ps(_mm_load_si128(w + 1));
+    } else {
+        const __m256i w =
+            _mm256_load_si256((const __m256i *)(const void *)(panel + k * 2 * PANEL_ROWS));
+        const __m256i mask = _mm256_set1_epi32((int)0xffff0000u);
+        *low = _mm256_castsi256_ps(_mm256_slli_epi32(w, 16));
+        *high = _mm256_castsi256_ps(_mm256_and_si256(w, mask));
+    }
+}
+
+INLINE void multiply_tile(const struct matmul_part *p, enum pack_format format, uint32_t row,
+                          uint32_t panel, const int mr, const int np) {
+    const size_t panel_bytes = p->w->panel_bytes, n_in = p->w->n_in;
+    const uint8_t *w = p->w->data + panel * panel_bytes;
+    const float *x[MR_MAX];
+    __m256 low[MR_MAX][NP_MAX], high[MR_MAX][NP_MAX];
+    UNROLL for (int m = 0; m < mr; m++) {
+        x[m] = p->a.x + (size_t)(row + (uint32_t)m) * p->a.x_stride;
+        UNROLL for (int n = 0; n < np; n++) low[m][n] = high[m][n] = _mm256_setzero_ps();
+    }
+    for (size_t k = 0; k < n_in; k++) {
+        UNROLL for (int n = 0; n < np; n++) {
+            __m256 w_low, w_high;
+            load_weights(format, w + (size_t)n * panel_bytes, k, &w_low, &w_high);
+            UNROLL for (int m = 0; m < mr; m++) {
+                const __m256 value = _mm256_broadcast_ss(x[m] + k);
+                low[m][n] = _mm256_fmadd_ps(value, w_low, low[m][n]);
+                high[m][n] = _mm256_fmadd_ps(value, w_high, high[m][n]);
+            }
+        }
+    }
+    UNROLL for (int m = 0; m < mr; m++) {
+        UNROLL for (int n = 0; n < np; n++) {
+            float sums[PANEL_ROWS];
+            _mm256_storeu_ps(sums, low[m][n]);
+            _mm256_storeu_ps(sums + 8, high[m][n]);
+            matmul_store(p, row + (uint32_t)m, panel + (uint32_t)n, sums);
+        }
+    }
+}
+
+/* The last rows of a part, fewer than MR_MAX of them, for np panels. */
+INLINE void multiply_rest(const struct matmul_part *p, enum pack_format format, uint32_t row,
+                          uint32_t n_rows, uint32_t panel, const int np) {
+    switch (n_rows) {
+    case 1: multiply_tile(p, format, row, panel, 1, np); break;
+    case 2: multiply_tile(p, format, row, panel, 2, np); break;
+    case 3: multiply_tile(p, format, row, panel, 3, np); break;
+    case 4: multiply_tile(p, format, row, panel, 4, np); break;
+    case 5: multiply_tile(p, format, row, panel, 5, np); break;
+    default: break;
+    }
+}
+
+INLINE void multiply_panel(const struct matmul_part *p, enum pack_format format, uint32_t panel) {
+    const uint32_t end = p->row_first + p->n_rows;
+    uint32_t row = p->row_first;
+    for (; end - row >= MR_MAX; row += MR_MAX) multiply_tile(p, format, row, panel, MR_MAX, 1);
+    multiply_rest(p, format, row, end - row, panel, 1);
+}
+
+INLINE void multiply(const struct matmul_part *p, enum pack_format format) {
+    uint32_t panel = p->panel_first;
+    const uint32_t end = panel + p->n_panels;
+    if (p->n_rows == 1)
+        for (; end - panel >= 4; panel += 4) multiply_tile(p, format, p->row_first, panel, 1, 4);
+    if (p->n_rows == 2)
+        for (; end - panel >= 2; panel += 2) multiply_tile(p, format, p->row_first, panel, 2, 2);
+    for (; panel < end; panel++) multiply_panel(p, format, panel);
+}
+
+void f32_f32_matmul__avx2(const struct matmul_part *part) {
+    multiply(part, PACK_F32);
+}
+
+void f16_f32_matmul__avx2(const struct matmul_part *part) {
+    multiply(part, PACK_F16);
+}
+
+void bf16_f32_matmul__avx2(const struct matmul_part *part) {
+    multiply(part, PACK_BF16);
+}
