@@ -17,12 +17,13 @@
 #include "base/status.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-enum { PATH_BYTES = 64 };
+enum { PATH_BYTES = 96 };
 
 struct builder {
     yyjson_mut_doc *doc;
@@ -32,6 +33,15 @@ struct builder {
 
 static bool is_given(yyjson_val *val) {
     return val && !yyjson_is_null(val);
+}
+
+/* Where in the request something is, for messages; cut when it is too long. */
+static void write_path(char path_out[PATH_BYTES], const char *fmt, ...) RADISH_PRINTF(2, 3);
+static void write_path(char path_out[PATH_BYTES], const char *fmt, ...) {
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(path_out, PATH_BYTES, fmt, args);
+    va_end(args);
 }
 
 static enum radish_status refuse(struct builder *b, const char *path, const char *what) {
@@ -90,7 +100,7 @@ static enum radish_status add_part(struct builder *b, yyjson_mut_val *parts, yyj
 static enum radish_status add_content(struct builder *b, yyjson_mut_val *obj, yyjson_val *content,
                                       const char *message_path, const char *role, bool is_final) {
     char path[PATH_BYTES];
-    snprintf(path, sizeof path, "%s.content", message_path);
+    write_path(path, "%s.content", message_path);
     yyjson_val *part;
     size_t idx, max;
     yyjson_mut_val *made = NULL;
@@ -104,8 +114,8 @@ static enum radish_status add_content(struct builder *b, yyjson_mut_val *obj, yy
         made = yyjson_mut_arr(b->doc);
         if (!made) return error_nomem(b->err);
         yyjson_arr_foreach(content, idx, max, part) {
-            char part_path[PATH_BYTES + 24];
-            snprintf(part_path, sizeof part_path, "%s[%zu]", path, idx);
+            char part_path[PATH_BYTES];
+            write_path(part_path, "%s[%zu]", path, idx);
             RADISH_TRY(add_part(b, made, part, part_path, is_final && idx + 1 == max));
         }
     } else {
@@ -145,12 +155,12 @@ static enum radish_status add_tool_calls(struct builder *b, yyjson_mut_val *obj,
     yyjson_val *call, *key, *value;
     size_t idx, max, key_idx, key_max;
     char path[PATH_BYTES];
-    snprintf(path, sizeof path, "%s.tool_calls", message_path);
+    write_path(path, "%s.tool_calls", message_path);
     if (!yyjson_is_arr(calls)) return refuse(b, path, "must be a list");
     yyjson_mut_val *list = yyjson_mut_arr(b->doc);
     if (!list) return error_nomem(b->err);
     yyjson_arr_foreach(calls, idx, max, call) {
-        snprintf(path, sizeof path, "%s.tool_calls[%zu]", message_path, idx);
+        write_path(path, "%s.tool_calls[%zu]", message_path, idx);
         if (!yyjson_is_obj(call)) return refuse(b, path, "must be an object");
         yyjson_mut_val *made = yyjson_mut_obj(b->doc);
         if (!made) return error_nomem(b->err);
@@ -179,7 +189,7 @@ static enum radish_status add_message(struct builder *b, yyjson_mut_val *list, y
     char path[PATH_BYTES];
     yyjson_val *key, *value, *role_val = json_get(message, "role");
     size_t idx, max;
-    snprintf(path, sizeof path, "messages[%zu]", message_idx);
+    write_path(path, "messages[%zu]", message_idx);
     if (!yyjson_is_obj(message)) return refuse(b, path, "must be an object");
     const char *role = yyjson_is_str(role_val) ? find_role(yyjson_get_str(role_val)) : NULL;
     if (!role)

@@ -1,0 +1,230 @@
+/* generation.c - the bridge between an exchange and the engine.
+ *
+ * The engine calls back on its own thread and must never wait for a socket. So a callback copies
+ * the event into a buf under the exchange's lock, wakes the connection if it sleeps, and returns;
+ * a client that reads slowly only makes its own buf longer. How long is bounded: a client that is
+ * megabytes behind is not reading, and its requests are aborted, so that it holds no KV slots.
+ *
+ * Lifetime: every submitted call holds a reference to the exchange until its last choice has
+ * finished; the engine promises that end for every request. Submitting several calls can fail
+ * half-way; then the submitted ones are aborted and their events go nowhere. */
+#include "generation.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "base/status.h"
+#include "exchange.h"
+#include "json_out.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static char *make_head(struct exchange *ex, enum api_shape shape, const char *rid,
+                       bool is_streamed) {
+    struct buf head;
+    buf_init(&head, 0);
+    json_out_key(&head, "id");
+    if (rid)
+        json_out_string(&head, rid, strlen(rid));
+    else
+        buf_printf(&head, "\"%s-%016" PRIx64 "%08" PRIx64 "\"",
+                   shape == API_CHAT ? "chatcmpl" : "cmpl", rng_seed_from_system(),
+                   rng_seed_from_system() >> 32);
+    const char *object = shape == API_COMPLETIONS ? "text_completion"
+                         : is_streamed            ? "chat.completion.chunk"
+                                                  : "chat.completion";
+    buf_printf(&head, ",\"object\":\"%s\",\"created\":%lld,\"model\":", object,
+               (long long)time(NULL));
+    json_out_string(&head, ex->server->served_name, strlen(ex->server->served_name));
+    buf_append_char(&head, ',');
+    return buf_take(&head, &(size_t){0});
+}
+
+struct generation *generation_create(struct exchange *ex, enum api_shape shape,
+                                     const struct openai_params *params, size_t n_calls) {
+    struct generation *g = mem_zalloc(1, sizeof *g);
+    if (!g) return NULL;
+    g->ex = ex;
+    g->shape = shape;
+    g->is_streamed = params->is_streamed;
+    g->has_usage_chunk = params->has_usage_chunk;
+    g->has_usage_in_chunks = params->has_usage_in_chunks;
+    g->has_logprobs = params->request.logprobs;
+    g->has_specials = params->request.keep_special_tokens;
+    g->n = params->request.n;
+    g->n_calls = (uint32_t)n_calls;
+    g->n_choices = g->n * g->n_calls;
+    g->n_choices_left = g->n_choices;
+    g->calls = mem_zalloc(n_calls, sizeof *g->calls);
+    g->choices = mem_zalloc(g->n_choices, sizeof *g->choices);
+    g->head = make_head(ex, shape, params->rid, params->is_streamed);
+    if (!g->calls || !g->choices || !g->head) {
+        generation_destroy(g);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < g->n_calls; i++) {
+        g->calls[i].generation = g;
+        g->calls[i].first_choice_idx = i * g->n;
+        g->calls[i].n_choices_left = g->n;
+    }
+    for (uint32_t i = 0; i < g->n_choices; i++) g->choices[i].first_offset = GENERATION_NO_RECORD;
+    return g;
+}
+
+void generation_destroy(struct generation *g) {
+    if (!g) return;
+    for (uint32_t i = 0; g->calls && i < g->n_calls; i++) {
+        radish_free(g->calls[i].ids);
+        radish_free(g->calls[i].echo_text);
+        buf_deinit(&g->calls[i].prompt_log);
+    }
+    free(g->calls);
+    free(g->choices);
+    free(g->head);
+    buf_deinit(&g->pending);
+    buf_deinit(&g->log);
+    buf_deinit(&g->out);
+    free(g);
+}
+
+void generation_abort(struct generation *g) {
+    struct exchange *ex = g->ex;
+    pthread_mutex_lock(&ex->lock);
+    g->is_abort_wanted = true;
+    pthread_mutex_unlock(&ex->lock);
+    for (uint32_t i = 0; i < g->n_calls; i++) {
+        pthread_mutex_lock(&ex->lock);
+        bool runs = g->calls[i].is_submitted && g->calls[i].n_choices_left;
+        uint64_t request = g->calls[i].request;
+        pthread_mutex_unlock(&ex->lock);
+        if (runs) radish_engine_abort(ex->server->engine, request);
+    }
+}
+
+/* Keeps the event, or says why not. With the exchange's lock held. */
+static enum radish_status keep_event(struct generation *g, uint32_t choice_idx,
+                                     const struct radish_event *event) {
+    const struct server_options *options = &g->ex->server->options;
+    uint64_t bytes_max = g->is_streamed ? options->stream_bytes_max : options->reply_bytes_max;
+    if (g->pending.len > bytes_max) {
+        log_warn("server",
+                 "%s: %zu bytes of output wait for the client, more than %" PRIu64
+                 ": the request is aborted",
+                 g->ex->path, g->pending.len, bytes_max);
+        return RADISH_E_LIMIT;
+    }
+    event_log_append(&g->pending, choice_idx, event);
+    return g->pending.failed ? RADISH_E_NOMEM : RADISH_OK;
+}
+
+/* What this event says about the whole reply, besides its tokens. With the lock held. */
+static enum radish_status find_failure(struct generation *g, const struct radish_event *event) {
+    if (event->n_tokens || event->text_len || event->n_prompt_tokens) g->has_tokens = true;
+    if (event->finish == RADISH_FINISH_ERROR)
+        return event->status ? event->status : RADISH_E_INTERNAL;
+    /* Aborted before it gave anything, in the queue for instance: there is no answer to end. */
+    if (event->finish == RADISH_FINISH_ABORT && !g->has_tokens)
+        return event->status ? event->status : RADISH_E_ABORTED;
+    return RADISH_OK;
+}
+
+/* Whether the connection has something to do now. With the lock held. */
+static bool is_time_to_wake(struct generation *g, const struct radish_event *event, bool is_first) {
+    if (!g->is_streamed) return !g->n_choices_left || g->failure;
+    g->n_tokens_unsent += event->n_tokens;
+    return is_first || event->finish || g->failure || event->n_prompt_tokens ||
+           g->n_tokens_unsent >= g->ex->server->options.stream_interval;
+}
+
+static void on_event(void *user, const struct radish_event *event) {
+    struct call *call = user;
+    struct generation *g = call->generation;
+    struct exchange *ex = g->ex;
+    bool must_abort = false, is_last = false;
+    pthread_mutex_lock(&ex->lock);
+    bool is_first = !g->has_event;
+    g->has_event = true;
+    if (!ex->is_gone && !g->failure) {
+        enum radish_status failure = find_failure(g, event);
+        if (!failure) failure = keep_event(g, call->first_choice_idx + event->choice_idx, event);
+        g->failure = failure;
+        must_abort = failure != RADISH_OK;
+    }
+    if (event->finish) {
+        g->n_choices_left--;
+        is_last = !--call->n_choices_left;
+    }
+    if (is_time_to_wake(g, event, is_first)) {
+        g->n_tokens_unsent = 0;
+        ex->is_output_ready = true;
+        exchange_wake(ex);
+    }
+    pthread_mutex_unlock(&ex->lock);
+    if (must_abort) {
+        generation_abort(g);
+        if (!is_last) radish_engine_abort(ex->server->engine, event->request);
+    }
+    if (is_last) exchange_unref(ex);
+}
+
+/* Submits one call; afterwards its abort works from any thread. */
+static enum radish_status submit(struct call *call, struct radish_request *request,
+                                 struct radish_error *err) {
+    struct generation *g = call->generation;
+    struct exchange *ex = g->ex;
+    uint64_t id = 0;
+    request->prompt = call->ids;
+    request->n_prompt = call->n_ids;
+    request->on_event = on_event;
+    request->user = call;
+    exchange_ref(ex);
+    enum radish_status status = radish_engine_submit(ex->server->engine, request, &id, err);
+    radish_free(call->ids);
+    call->ids = NULL;
+    if (status) {
+        exchange_unref(ex);
+        return status;
+    }
+    pthread_mutex_lock(&ex->lock);
+    call->request = id;
+    call->is_submitted = true;
+    bool must_abort = (g->is_abort_wanted || ex->is_gone) && call->n_choices_left;
+    pthread_mutex_unlock(&ex->lock);
+    if (must_abort) radish_engine_abort(ex->server->engine, id);
+    return RADISH_OK;
+}
+
+enum radish_status generation_start(struct generation *g, const struct openai_params *params,
+                                    struct radish_error *err) {
+    struct exchange *ex = g->ex;
+    struct radish_request request = params->request;
+    enum radish_status status = RADISH_OK;
+    pthread_mutex_lock(&ex->lock);
+    ex->generation = g;
+    pthread_mutex_unlock(&ex->lock);
+    for (uint32_t i = 0; i < g->n_calls && !status; i++)
+        status = submit(&g->calls[i], &request, err);
+    if (!status) return RADISH_OK;
+    pthread_mutex_lock(&ex->lock);
+    if (!g->failure) g->failure = status;
+    pthread_mutex_unlock(&ex->lock);
+    generation_abort(g);
+    return status;
+}
+
+int generation_failure(const struct generation *g, const char **message_out) {
+    int http = radish_status_http(g->failure);
+    *message_out = radish_status_sentence(g->failure);
+    if (g->failure == RADISH_E_LIMIT)
+        *message_out = g->is_streamed
+                           ? "the client reads too slowly: too much output is waiting for it"
+                           : "the reply is too large to be gathered: stream it, or ask for less";
+    if (g->failure == RADISH_E_ABORTED) {
+        http = 503;
+        *message_out = "the server is stopping";
+    }
+    return http;
+}

@@ -1,0 +1,92 @@
+/* generation.h - what one API request makes the engine do: one engine request per prompt, with n
+ * choices each; and the state of its reply.
+ *
+ * Two sides. The engine's thread appends events to `pending` (exchange's lock). The side that
+ * formats (one thread at a time: the connection's HTTP thread) takes them over in one swap. Choices
+ * are numbered over all prompts: prompt p's choice j is p * n + j, as OpenAI's API does.
+ *
+ * Bounds: `pending` of a stream may hold options.stream_bytes_max when an event comes, of a whole
+ * reply options.reply_bytes_max; past that the requests are aborted, a line is logged, and the
+ * client is told. */
+#ifndef SERVER_GENERATION_H
+#define SERVER_GENERATION_H
+
+#include "event_log.h"
+#include "openai_types.h"
+
+struct exchange;
+
+#define GENERATION_NO_RECORD SIZE_MAX
+
+/* One prompt. Owned by the generation once started. */
+struct call {
+    struct generation *generation;
+    uint32_t first_choice_idx;
+    int32_t *ids;    /* [n_ids] until submitted; from radish_tokenize() or malloc() */
+    size_t n_ids;    /* stays */
+    char *echo_text; /* [echo_len] the prompt's text, with echo, else NULL */
+    size_t echo_len;
+
+    /* Engine side; exchange's lock. */
+    uint64_t request;
+    bool is_submitted; /* `request` is known */
+    uint32_t n_choices_left;
+
+    /* Formatting side. */
+    struct radish_usage usage; /* the newest; its prompt part is the whole call's */
+    struct buf prompt_log;     /* the prompt's logprobs, one record, or empty */
+};
+
+struct choice {
+    bool is_begun; /* its first chunk is written */
+    uint32_t output_tokens;
+    size_t n_text_chars; /* characters that text_offset has counted */
+    size_t first_offset; /* in the log being written, or GENERATION_NO_RECORD */
+    size_t last_offset;
+};
+
+struct generation {
+    struct exchange *ex;
+    enum api_shape shape;
+    bool is_streamed, has_usage_chunk, has_usage_in_chunks, has_logprobs, has_specials;
+    uint32_t n; /* choices per prompt */
+    uint32_t n_calls;
+    uint32_t n_choices;     /* n * n_calls */
+    struct call *calls;     /* [n_calls] */
+    struct choice *choices; /* [n_choices] formatting side */
+    char *head; /* "id":...,"object":...,"created":...,"model":..., of every object it sends */
+
+    /* Engine side; exchange's lock. */
+    struct buf pending;
+    uint32_t n_choices_left;
+    uint32_t n_tokens_unsent; /* since the connection was last woken */
+    bool has_event;
+    bool has_tokens;
+    bool is_abort_wanted;
+    enum radish_status failure; /* the first: refuses the reply, or ends the stream with an error */
+
+    /* Formatting side. */
+    struct buf log;  /* events taken over */
+    struct buf out;  /* bytes to send */
+    size_t out_sent; /* of out */
+    bool is_placed;  /* the choices' text_offset is behind the echoed prompt */
+    bool is_ended;   /* the last frame is in `out` */
+};
+
+/* Allocates for n_calls prompts; the caller fills calls[].ids and echo, then starts. */
+struct generation *generation_create(struct exchange *ex, enum api_shape shape,
+                                     const struct openai_params *params, size_t n_calls);
+void generation_destroy(struct generation *g); /* NULL is fine */
+
+/* Puts the generation into its exchange and submits every call. On failure nothing runs any more
+ * (what was submitted is aborted). */
+enum radish_status generation_start(struct generation *g, const struct openai_params *params,
+                                    struct radish_error *err) RADISH_CHECK_RESULT;
+
+/* The HTTP code of g->failure, and the sentence that tells the client. */
+int generation_failure(const struct generation *g, const char **message_out);
+
+/* Ends every call within one step. Any thread, also the engine's; no exchange's lock held. */
+void generation_abort(struct generation *g);
+
+#endif

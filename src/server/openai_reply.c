@@ -1,0 +1,295 @@
+/* openai_reply.c - replies and chunks, written piece by piece.
+ *
+ * The log holds events in the order the engine told them, choices mixed. Here they are first linked
+ * by choice (offsets inside the log, so nothing is copied), then each choice that has news gets one
+ * chunk with all of it. A client that keeps up gets a chunk per token, one that lags gets fewer and
+ * larger ones, and the same code writes the reply that is not streamed: there every choice has all
+ * its news at once.
+ *
+ * Order in a stream, per choice: the role (chat) or the echoed prompt (completions), text, a chunk
+ * with finish_reason; at the end usage if asked for, and [DONE]. Tokens whose text is held back (a
+ * stop string may be starting) make a chunk only where logprobs are wanted. */
+#include "openai_reply.h"
+
+#include "exchange.h"
+#include "json_out.h"
+#include "openai_logprobs.h"
+
+#include <string.h>
+
+/* Links the log's records by choice, in place; the prompt's logprobs move to their call. The
+ * choices that have news are listed in `list`, as uint32_t. */
+static void link_log(struct generation *g, struct buf *list) {
+    struct event_view view;
+    for (size_t at = 0; at < g->log.len; at += (size_t)view.record->n_bytes) {
+        view = event_log_view(&g->log, at);
+        uint32_t choice_idx = view.record->choice_idx;
+        struct call *call = &g->calls[choice_idx / g->n];
+        struct choice *choice = &g->choices[choice_idx];
+        call->usage = view.record->usage;
+        if (view.record->is_prompt) {
+            buf_clear(&call->prompt_log);
+            buf_append(&call->prompt_log, view.record, (size_t)view.record->n_bytes);
+            if (call->prompt_log.failed) g->out.failed = true;
+            continue;
+        }
+        choice->output_tokens = view.record->usage.output_tokens;
+        if (choice->first_offset == GENERATION_NO_RECORD) {
+            choice->first_offset = at;
+            buf_append(list, &choice_idx, sizeof choice_idx);
+        } else {
+            event_log_view(&g->log, choice->last_offset).record->next_offset = at;
+        }
+        choice->last_offset = at;
+    }
+}
+
+/* Walks the records of a choice: at = first_offset, then until NO_RECORD. */
+static size_t next_record(const struct event_view *view) {
+    return view->record->next_offset ? (size_t)view->record->next_offset : GENERATION_NO_RECORD;
+}
+
+static void write_text(struct generation *g, const struct choice *choice, const struct call *echo,
+                       struct buf *out) {
+    struct buf text;
+    buf_init(&text, 0);
+    if (echo) buf_append(&text, echo->echo_text, echo->echo_len);
+    for (size_t at = choice->first_offset; at != GENERATION_NO_RECORD;) {
+        struct event_view view = event_log_view(&g->log, at);
+        buf_append(&text, view.text, (size_t)view.record->n_text_bytes);
+        at = next_record(&view);
+    }
+    json_out_string(out, text.len ? text.data : "", text.len);
+    if (text.failed) out->failed = true;
+    buf_deinit(&text);
+}
+
+static void write_chat_logprobs(struct generation *g, const struct choice *choice,
+                                struct buf *out) {
+    const struct radish_model *model = g->ex->server->model;
+    bool has_items = false;
+    buf_append_str(out, "{\"content\":[");
+    for (size_t at = choice->first_offset; at != GENERATION_NO_RECORD;) {
+        struct event_view view = event_log_view(&g->log, at);
+        openai_logprobs_write_chat(model, &view, has_items, out);
+        has_items = has_items || view.record->n_tokens;
+        at = next_record(&view);
+    }
+    buf_append_str(out, "],\"refusal\":null}");
+}
+
+static void write_completion_logprobs(struct generation *g, struct choice *choice,
+                                      const struct call *echo, struct buf *out) {
+    const struct radish_model *model = g->ex->server->model;
+    struct openai_logprobs lists;
+    openai_logprobs_init(&lists);
+    if (echo && echo->prompt_log.len) {
+        struct event_view view = event_log_view(&echo->prompt_log, 0);
+        openai_logprobs_add_prompt(&lists, model, &view, echo->echo_text, echo->echo_len);
+    }
+    for (size_t at = choice->first_offset; at != GENERATION_NO_RECORD;) {
+        struct event_view view = event_log_view(&g->log, at);
+        openai_logprobs_add(&lists, model, &view, g->has_specials, &choice->n_text_chars);
+        at = next_record(&view);
+    }
+    openai_logprobs_write(&lists, out);
+    openai_logprobs_deinit(&lists);
+}
+
+static void write_logprobs(struct generation *g, struct choice *choice, const struct call *echo,
+                           struct buf *out) {
+    buf_append_str(out, ",\"logprobs\":");
+    if (!g->has_logprobs)
+        buf_append_str(out, "null");
+    else if (g->shape == API_CHAT)
+        write_chat_logprobs(g, choice, out);
+    else
+        write_completion_logprobs(g, choice, echo, out);
+}
+
+/* finish_reason and matched_stop; view NULL: still running. */
+static void write_finish(const struct event_view *view, struct buf *out) {
+    static const char *const reasons[] = {[RADISH_FINISH_STOP] = "\"stop\"",
+                                          [RADISH_FINISH_LENGTH] = "\"length\"",
+                                          [RADISH_FINISH_ABORT] = "\"abort\"",
+                                          [RADISH_FINISH_ERROR] = "\"error\""};
+    const struct event_record *record = view ? view->record : NULL;
+    buf_append_str(out, ",\"finish_reason\":");
+    buf_append_str(out, record && record->finish ? reasons[record->finish] : "null");
+    buf_append_str(out, ",\"matched_stop\":");
+    if (record && record->has_stop)
+        json_out_string(out, view->stop, record->n_stop_bytes);
+    else if (record && record->finish == RADISH_FINISH_STOP && record->matched_token >= 0)
+        buf_printf(out, "%d", record->matched_token);
+    else
+        buf_append_str(out, "null");
+}
+
+static void write_usage(uint64_t prompt_tokens, uint64_t cached_tokens, uint64_t output_tokens,
+                        struct buf *out) {
+    buf_printf(out,
+               "{\"prompt_tokens\":%llu,\"completion_tokens\":%llu,\"total_tokens\":%llu,"
+               "\"prompt_tokens_details\":{\"cached_tokens\":%llu}}",
+               (unsigned long long)prompt_tokens, (unsigned long long)output_tokens,
+               (unsigned long long)(prompt_tokens + output_tokens),
+               (unsigned long long)cached_tokens);
+}
+
+/* Over all prompts and choices; a prompt counts once, however many choices it has. */
+static void write_usage_sum(const struct generation *g, struct buf *out) {
+    uint64_t prompt_tokens = 0, cached_tokens = 0, output_tokens = 0;
+    for (uint32_t i = 0; i < g->n_calls; i++) {
+        prompt_tokens += g->calls[i].n_ids;
+        cached_tokens += g->calls[i].usage.cached_tokens;
+    }
+    for (uint32_t i = 0; i < g->n_choices; i++) output_tokens += g->choices[i].output_tokens;
+    write_usage(prompt_tokens, cached_tokens, output_tokens, out);
+}
+
+static void begin_frame(struct generation *g) {
+    buf_append_str(&g->out, "data: {");
+    buf_append_str(&g->out, g->head);
+    buf_append_str(&g->out, "\"choices\":[");
+}
+
+static void end_frame(struct generation *g) {
+    buf_append_char(&g->out, ']');
+    if (g->has_usage_in_chunks) {
+        buf_append_str(&g->out, ",\"usage\":");
+        write_usage_sum(g, &g->out);
+    } else if (g->has_usage_chunk) {
+        buf_append_str(&g->out, ",\"usage\":null");
+    }
+    buf_append_str(&g->out, "}\n\n");
+}
+
+static void write_role_chunk(struct generation *g, uint32_t choice_idx) {
+    begin_frame(g);
+    buf_printf(&g->out, "{\"index\":%u,\"delta\":{\"role\":\"assistant\",\"content\":\"\"}",
+               choice_idx);
+    buf_append_str(&g->out, ",\"logprobs\":null");
+    write_finish(NULL, &g->out);
+    buf_append_char(&g->out, '}');
+    end_frame(g);
+}
+
+static void write_text_chunk(struct generation *g, uint32_t choice_idx, const struct call *echo) {
+    struct choice *choice = &g->choices[choice_idx];
+    begin_frame(g);
+    buf_printf(&g->out, "{\"index\":%u,", choice_idx);
+    buf_append_str(&g->out, g->shape == API_CHAT ? "\"delta\":{\"content\":" : "\"text\":");
+    write_text(g, choice, echo, &g->out);
+    if (g->shape == API_CHAT) buf_append_char(&g->out, '}');
+    write_logprobs(g, choice, echo, &g->out);
+    write_finish(NULL, &g->out);
+    buf_append_char(&g->out, '}');
+    end_frame(g);
+}
+
+static void write_finish_chunk(struct generation *g, uint32_t choice_idx,
+                               const struct event_view *last) {
+    begin_frame(g);
+    buf_printf(&g->out, "{\"index\":%u,", choice_idx);
+    buf_append_str(&g->out, g->shape == API_CHAT ? "\"delta\":{}" : "\"text\":\"\"");
+    buf_append_str(&g->out, ",\"logprobs\":null");
+    write_finish(last, &g->out);
+    buf_append_char(&g->out, '}');
+    end_frame(g);
+}
+
+static bool has_news(struct generation *g, const struct choice *choice) {
+    for (size_t at = choice->first_offset; at != GENERATION_NO_RECORD;) {
+        struct event_view view = event_log_view(&g->log, at);
+        if (view.record->n_text_bytes || (g->has_logprobs && view.record->n_tokens)) return true;
+        at = next_record(&view);
+    }
+    return false;
+}
+
+static void write_choice_chunks(struct generation *g, uint32_t choice_idx) {
+    struct choice *choice = &g->choices[choice_idx];
+    struct call *call = &g->calls[choice_idx / g->n];
+    const struct call *echo = !choice->is_begun && call->echo_text ? call : NULL;
+    if (!choice->is_begun && g->shape == API_CHAT) write_role_chunk(g, choice_idx);
+    if (echo || has_news(g, choice)) write_text_chunk(g, choice_idx, echo);
+    choice->is_begun = true;
+    struct event_view last = event_log_view(&g->log, choice->last_offset);
+    if (last.record->finish) write_finish_chunk(g, choice_idx, &last);
+    choice->first_offset = GENERATION_NO_RECORD;
+}
+
+/* text_offset of output behind an echoed prompt starts where the prompt ends. */
+static void place_output(struct generation *g) {
+    for (uint32_t i = 0; i < g->n_choices; i++) {
+        const struct call *call = &g->calls[i / g->n];
+        for (size_t k = 0; k < call->echo_len; k++)
+            g->choices[i].n_text_chars += ((unsigned char)call->echo_text[k] & 0xC0) != 0x80;
+    }
+}
+
+void openai_reply_write_chunks(struct generation *g) {
+    struct buf list;
+    buf_init(&list, 0);
+    link_log(g, &list);
+    if (!g->is_placed && g->has_logprobs) place_output(g);
+    g->is_placed = true;
+    for (size_t at = 0; at < list.len; at += sizeof(uint32_t)) {
+        uint32_t choice_idx;
+        memcpy(&choice_idx, list.data + at, sizeof choice_idx);
+        write_choice_chunks(g, choice_idx);
+    }
+    if (list.failed) g->out.failed = true;
+    buf_deinit(&list);
+    buf_clear(&g->log);
+}
+
+void openai_reply_write_end(struct generation *g) {
+    if (g->failure) {
+        const char *message = NULL;
+        int http = generation_failure(g, &message);
+        buf_append_str(&g->out, "data: ");
+        reply_write_error(&g->out, http, NULL, NULL, message);
+        buf_append_str(&g->out, "\n\n");
+    } else if (g->has_usage_chunk) {
+        buf_append_str(&g->out, "data: {");
+        buf_append_str(&g->out, g->head);
+        buf_append_str(&g->out, "\"choices\":[],\"usage\":");
+        write_usage_sum(g, &g->out);
+        buf_append_str(&g->out, "}\n\n");
+    }
+    buf_append_str(&g->out, "data: [DONE]\n\n");
+}
+
+static void write_choice(struct generation *g, uint32_t choice_idx, struct buf *out) {
+    struct choice *choice = &g->choices[choice_idx];
+    struct call *call = &g->calls[choice_idx / g->n];
+    const struct call *echo = call->echo_text ? call : NULL;
+    buf_printf(out, "{\"index\":%u,", choice_idx);
+    buf_append_str(out, g->shape == API_CHAT ? "\"message\":{\"role\":\"assistant\",\"content\":"
+                                             : "\"text\":");
+    write_text(g, choice, echo, out);
+    if (g->shape == API_CHAT) buf_append_char(out, '}');
+    write_logprobs(g, choice, echo, out);
+    struct event_view last = event_log_view(&g->log, choice->last_offset);
+    write_finish(&last, out);
+    buf_append_char(out, '}');
+}
+
+void openai_reply_write_body(struct generation *g, struct buf *out) {
+    struct buf list;
+    buf_init(&list, 0);
+    link_log(g, &list);
+    if (g->has_logprobs) place_output(g);
+    buf_append_char(out, '{');
+    buf_append_str(out, g->head);
+    buf_append_str(out, "\"choices\":[");
+    for (uint32_t i = 0; i < g->n_choices; i++) {
+        if (i) buf_append_char(out, ',');
+        write_choice(g, i, out);
+    }
+    buf_append_str(out, "],\"usage\":");
+    write_usage_sum(g, out);
+    buf_append_char(out, '}');
+    if (list.failed || g->out.failed) out->failed = true;
+    buf_deinit(&list);
+}

@@ -1,0 +1,70 @@
+/* openai_request.c - from an exchange's body to parameters, with the warnings that go back.
+ *
+ * Nothing is dropped silently: a field nobody knows is named in the X-Radish-Warning header of this
+ * reply, and once in the log; so is a model name that is not the one served, since the answer then
+ * comes from another model than the client thinks. Nothing is cut silently either: a prompt that
+ * does not fit is refused with the numbers. */
+#include "openai_request.h"
+
+#include "base/status.h"
+#include "exchange.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Lists beside the document: ids, stop strings, logit_bias. A body bounds them already; this is
+ * against surprises. */
+#define ARENA_BYTES_MAX ((size_t)1 << 30)
+
+static void warn_unknown(void *user, const char *name) {
+    char key[80];
+    snprintf(key, sizeof key, "field %.48s", name);
+    exchange_warn(user, key, "unknown field ignored: %.48s", name);
+}
+
+static void warn_model(struct exchange *ex, const char *model) {
+    char key[80];
+    if (!model || !strcmp(model, ex->server->served_name)) return;
+    snprintf(key, sizeof key, "model %.48s", model);
+    exchange_warn(ex, key, "model %.48s is not served here, %.48s answers", model,
+                  ex->server->served_name);
+}
+
+enum radish_status openai_request_open(struct openai_request *r, struct exchange *ex,
+                                       enum api_shape shape, struct radish_error *err) {
+    struct radish_sampling defaults;
+    memset(r, 0, sizeof *r);
+    arena_init(&r->arena, ARENA_BYTES_MAX);
+    radish_model_sampling(ex->server->model, &defaults);
+    RADISH_TRY(openai_parse_body(ex->body.data, ex->body.len, &r->doc, err));
+    r->root = yyjson_doc_get_root(r->doc);
+    RADISH_TRY(openai_fields_check(r->root, shape, warn_unknown, ex, err));
+    RADISH_TRY(openai_params_read(r->root, shape, &defaults, &r->arena, &r->params, err));
+    warn_model(ex, r->params.model);
+    return RADISH_OK;
+}
+
+void openai_request_close(struct openai_request *r) {
+    yyjson_doc_free(r->doc);
+    arena_deinit(&r->arena);
+}
+
+enum radish_status openai_request_check_room(const struct openai_request *r, struct exchange *ex,
+                                             const struct call *call, const char *field,
+                                             struct radish_error *err) {
+    const struct radish_request *request = &r->params.request;
+    uint32_t context_tokens = ex->server->context_tokens;
+    ex->error_code = "context_length_exceeded";
+    if (call->n_ids >= context_tokens)
+        return error_set_field(err, RADISH_E_LIMIT, field,
+                               "the prompt has %zu tokens, but must have fewer than %u: that is "
+                               "what fits into the context",
+                               call->n_ids, context_tokens);
+    if (request->has_max_new_tokens && request->max_new_tokens > context_tokens - call->n_ids)
+        return error_set_field(err, RADISH_E_LIMIT, "max_tokens",
+                               "the prompt has %zu tokens and %u more are asked for, together more "
+                               "than the %u that fit into the context",
+                               call->n_ids, request->max_new_tokens, context_tokens);
+    ex->error_code = NULL;
+    return RADISH_OK;
+}

@@ -1,0 +1,29 @@
+/* openai_request.h - what the two generation endpoints have in common: opening the body of an
+ * exchange as a checked request, and the rule about room in the context. Threads: one at a time. */
+#ifndef SERVER_OPENAI_REQUEST_H
+#define SERVER_OPENAI_REQUEST_H
+
+#include "generation.h"
+#include "openai_messages.h"
+
+struct openai_request {
+    yyjson_doc *doc;
+    yyjson_val *root; /* an object */
+    struct arena arena;
+    struct openai_params params;
+};
+
+/* Parses ex->body, checks every field but the prompt, and notes what the client should be warned
+ * about. Close it also after a failure. */
+enum radish_status openai_request_open(struct openai_request *r, struct exchange *ex,
+                                       enum api_shape shape,
+                                       struct radish_error *err) RADISH_CHECK_RESULT;
+void openai_request_close(struct openai_request *r);
+
+/* E_LIMIT, with the numbers, when the prompt leaves no room for a token, or the tokens asked for
+ * do not fit behind it. field: where the prompt came from. */
+enum radish_status openai_request_check_room(const struct openai_request *r, struct exchange *ex,
+                                             const struct call *call, const char *field,
+                                             struct radish_error *err) RADISH_CHECK_RESULT;
+
+#endif

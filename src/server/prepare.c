@@ -1,0 +1,94 @@
+/* prepare.c - parsing, rendering and tokenising away from the threads that move bytes.
+ *
+ * An HTTP thread serves many connections. A body of tens of megabytes, or a template that loops,
+ * takes it seconds; meanwhile every stream on that thread would stand still and /health would not
+ * answer. So generation requests are handed to a few threads of their own and the connection sleeps
+ * (suspended) until the first event. The hand-over costs some ten microseconds per request. It also
+ * bounds memory: only as many JSON trees exist at once as there are preparing threads. */
+#include "prepare.h"
+
+#include "base/mem.h"
+#include "base/status.h"
+#include "exchange.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct prepare {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct exchange *first, *last; /* linked by next_job */
+    bool is_closing;
+    uint32_t n_threads;
+    pthread_t threads[]; /* [n_threads] */
+};
+
+static void prepare_one(struct exchange *ex) {
+    struct radish_error err = {0};
+    pthread_mutex_lock(&ex->lock);
+    bool is_wanted = !ex->is_gone;
+    pthread_mutex_unlock(&ex->lock);
+    enum radish_status status = RADISH_AGAIN;
+    if (is_wanted && !atomic_load(&ex->server->is_aborting)) status = ex->route->handle(ex, &err);
+    exchange_drop_body(ex);
+    if (status) exchange_set_error(ex, status, &err);
+    exchange_set_prepared(ex, status != RADISH_OK);
+    exchange_unref(ex);
+}
+
+static void *run(void *arg) {
+    struct prepare *p = arg;
+    for (;;) {
+        pthread_mutex_lock(&p->lock);
+        while (!p->first && !p->is_closing) pthread_cond_wait(&p->changed, &p->lock);
+        struct exchange *ex = p->first;
+        if (ex) p->first = ex->next_job;
+        pthread_mutex_unlock(&p->lock);
+        if (!ex) return NULL;
+        prepare_one(ex);
+    }
+}
+
+void prepare_push(struct prepare *p, struct exchange *ex) {
+    exchange_ref(ex);
+    pthread_mutex_lock(&p->lock);
+    ex->next_job = NULL;
+    if (p->first)
+        p->last->next_job = ex;
+    else
+        p->first = ex;
+    p->last = ex;
+    pthread_cond_signal(&p->changed);
+    pthread_mutex_unlock(&p->lock);
+}
+
+enum radish_status prepare_open(uint32_t n_threads, struct prepare **prepare_out,
+                                struct radish_error *err) {
+    *prepare_out = NULL;
+    struct prepare *p = mem_zalloc(1, sizeof *p + n_threads * sizeof *p->threads);
+    if (!p) return error_nomem(err);
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->changed, NULL);
+    for (uint32_t i = 0; i < n_threads; i++) {
+        int why = pthread_create(&p->threads[i], NULL, run, p);
+        if (why) {
+            prepare_close(p);
+            return error_set(err, RADISH_E_IO, "cannot start a thread: %s", strerror(why));
+        }
+        p->n_threads++;
+    }
+    *prepare_out = p;
+    return RADISH_OK;
+}
+
+void prepare_close(struct prepare *p) {
+    if (!p) return;
+    pthread_mutex_lock(&p->lock);
+    p->is_closing = true;
+    pthread_cond_broadcast(&p->changed);
+    pthread_mutex_unlock(&p->lock);
+    for (uint32_t i = 0; i < p->n_threads; i++) pthread_join(p->threads[i], NULL);
+    pthread_cond_destroy(&p->changed);
+    pthread_mutex_destroy(&p->lock);
+    free(p);
+}

@@ -1,0 +1,274 @@
+/* server.c - the life of a server: open, serve, stop, drain, close.
+ *
+ * Limits are set here, all at once, and printed: connections, bodies, output that waits. Two of
+ * them deserve a word. libmicrohttpd stops accepting when its own connection limit is reached, and
+ * then even /health hangs in the backlog; so that limit is twice the one that generation requests
+ * meet (they get 503), and health checks always find room. And every connection costs a descriptor:
+ * the soft limit of the process is raised as far as it may, else connections_max shrinks to fit.
+ *
+ * Closing has an order that libmicrohttpd dictates: no connection may be suspended when its threads
+ * stop. First every request is aborted and its client told (finish_reason "abort"), for a few
+ * seconds; then is_closing forbids suspending and everything suspended is resumed; then the threads
+ * end, and what the engine still has to say arrives and frees the last exchanges. */
+#include "server.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/status.h"
+#include "exchange.h"
+#include "http.h"
+#include "prepare.h"
+#include "server_int.h"
+#include "watcher.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    BACKLOG = 4096,                /* a burst of a thousand clients connects at once */
+    CONNECTION_POOL_BYTES = 32768, /* libmicrohttpd's memory per connection: request headers */
+    FILES_BESIDE = 128,            /* descriptors for everything that is no connection */
+    CLOSE_NOTICE_SECONDS = 5       /* for clients to read that their request was aborted */
+};
+
+static void fill_defaults(struct server_options *o) {
+    if (!o->host) o->host = "127.0.0.1";
+    if (!o->body_bytes_max) o->body_bytes_max = 64u << 20;
+    if (!o->connections_max) o->connections_max = 2048;
+    if (!o->stream_interval) o->stream_interval = 1;
+    if (!o->stream_bytes_max) o->stream_bytes_max = 4u << 20;
+    if (!o->reply_bytes_max) o->reply_bytes_max = 64u << 20;
+    if (!o->n_http_threads) o->n_http_threads = 2;
+    if (!o->n_prepare_threads) o->n_prepare_threads = 2;
+    if (!o->connection_seconds) o->connection_seconds = 75;
+}
+
+static uint32_t connections_hard_max(const struct server_options *o) {
+    return 2 * o->connections_max + 64;
+}
+
+/* Raises the limit of open files to what the connections need, or lowers connections_max. */
+static void fit_connections(struct server_options *o) {
+    struct rlimit limit;
+    if (o->connections_max > UINT32_MAX / 4) o->connections_max = UINT32_MAX / 4;
+    if (getrlimit(RLIMIT_NOFILE, &limit)) return;
+    rlim_t need = (rlim_t)connections_hard_max(o) + FILES_BESIDE;
+    if (limit.rlim_cur >= need) return;
+    limit.rlim_cur = limit.rlim_max < need ? limit.rlim_max : need;
+    if (setrlimit(RLIMIT_NOFILE, &limit) || getrlimit(RLIMIT_NOFILE, &limit)) return;
+    if (limit.rlim_cur >= need) return;
+    rlim_t room = limit.rlim_cur > FILES_BESIDE + 128 ? limit.rlim_cur - FILES_BESIDE : 128;
+    o->connections_max = (uint32_t)(room - 64) / 2;
+    log_warn("server", "connections: at most %u, since this process may open %llu files",
+             o->connections_max, (unsigned long long)limit.rlim_cur);
+}
+
+static bool is_loopback(const struct sockaddr *address) {
+    if (address->sa_family == AF_INET) {
+        const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)address;
+        return ntohl(v4->sin_addr.s_addr) >> 24 == 127;
+    }
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)address;
+    return IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
+}
+
+/* Fills port and url from the bound socket. */
+static void note_address(struct server *server, int fd) {
+    struct sockaddr_storage address;
+    socklen_t len = sizeof address;
+    char host[64] = "?", port[8] = "0";
+    if (getsockname(fd, (struct sockaddr *)&address, &len)) return;
+    getnameinfo((struct sockaddr *)&address, len, host, sizeof host, port, sizeof port,
+                NI_NUMERICHOST | NI_NUMERICSERV);
+    server->port = (uint16_t)strtoul(port, NULL, 10);
+    snprintf(server->url, sizeof server->url, strchr(host, ':') ? "http://[%s]:%s" : "http://%s:%s",
+             host, port);
+    if (!server->keys.n && !is_loopback((struct sockaddr *)&address))
+        log_warn("server", "%s is open to everybody who reaches it: set --api-key", server->url);
+}
+
+static int bind_address(const struct addrinfo *address) {
+    int on = 1, fd = socket(address->ai_family, SOCK_STREAM, 0);
+    if (fd < 0) return -1;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (!bind(fd, address->ai_addr, address->ai_addrlen) && !listen(fd, BACKLOG)) return fd;
+    int why = errno;
+    close(fd);
+    errno = why;
+    return -1;
+}
+
+static enum radish_status open_listener(const struct server_options *o, int *fd_out,
+                                        struct radish_error *err) {
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *found = NULL;
+    char port[8];
+    snprintf(port, sizeof port, "%u", o->port);
+    int why = getaddrinfo(o->host, port, &hints, &found);
+    if (why)
+        return error_set_field(err, RADISH_E_INVALID, "--host", "cannot listen on %s: %s", o->host,
+                               gai_strerror(why));
+    *fd_out = -1;
+    for (struct addrinfo *a = found; a && *fd_out < 0; a = a->ai_next) *fd_out = bind_address(a);
+    int error = errno;
+    freeaddrinfo(found);
+    if (*fd_out >= 0) return RADISH_OK;
+    return error_set(err, RADISH_E_IO, "cannot listen on %s port %s: %s", o->host, port,
+                     strerror(error));
+}
+
+static enum radish_status start_daemon(struct server *server, int fd, struct radish_error *err) {
+    const struct server_options *o = &server->options;
+    unsigned flags = MHD_USE_AUTO | MHD_USE_INTERNAL_POLLING_THREAD | MHD_ALLOW_SUSPEND_RESUME |
+                     MHD_USE_ERROR_LOG;
+    struct MHD_OptionItem options[] = {
+        {MHD_OPTION_EXTERNAL_LOGGER, (intptr_t)http_on_log, server},
+        {MHD_OPTION_LISTEN_SOCKET, fd, NULL},
+        {MHD_OPTION_CONNECTION_LIMIT, connections_hard_max(o), NULL},
+        {MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_POOL_BYTES, NULL},
+        {MHD_OPTION_CONNECTION_TIMEOUT, o->connection_seconds, NULL},
+        {MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)http_on_completed, server},
+        {MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)http_on_connection, server},
+#ifdef MHD_OPTION_CLIENT_DISCIPLINE_LVL
+        {MHD_OPTION_CLIENT_DISCIPLINE_LVL, 1, NULL},
+#else
+        {MHD_OPTION_STRICT_FOR_CLIENT, 1, NULL},
+#endif
+        {o->n_http_threads > 1 ? MHD_OPTION_THREAD_POOL_SIZE : MHD_OPTION_END, o->n_http_threads,
+         NULL},
+        {MHD_OPTION_END, 0, NULL}};
+    server->daemon = MHD_start_daemon(flags, 0, NULL, NULL, http_on_request, server,
+                                      MHD_OPTION_ARRAY, options, MHD_OPTION_END);
+    if (server->daemon) return RADISH_OK;
+    close(fd);
+    return error_set(err, RADISH_E_IO, "cannot start the HTTP server");
+}
+
+static void free_server(struct server *server) {
+    watcher_close(server->watcher);
+    prepare_close(server->prepare);
+    api_keys_deinit(&server->keys);
+    once_deinit(&server->warned);
+    pthread_cond_destroy(&server->changed);
+    pthread_mutex_destroy(&server->lock);
+    free(server->served_name);
+    free(server);
+}
+
+static enum radish_status open_parts(struct server *server, struct radish_error *err) {
+    const struct server_options *o = &server->options;
+    const char *name =
+        o->served_model_name ? o->served_model_name : radish_model_info(server->model)->name;
+    int fd = -1;
+    server->served_name = mem_strndup(name, strlen(name));
+    if (!server->served_name) return error_nomem(err);
+    RADISH_TRY(api_keys_init(&server->keys, o->api_keys, o->n_api_keys, err));
+    RADISH_TRY(watcher_open(connections_hard_max(o), exchange_on_gone, &server->watcher, err));
+    RADISH_TRY(prepare_open(o->n_prepare_threads, &server->prepare, err));
+    RADISH_TRY(open_listener(o, &fd, err));
+    note_address(server, fd);
+    return start_daemon(server, fd, err);
+}
+
+enum radish_status server_open(struct radish_model *model, struct radish_engine *engine,
+                               const struct server_options *options, struct server **server_out,
+                               struct radish_error *err) {
+    *server_out = NULL;
+    struct server *server = mem_zalloc(1, sizeof *server);
+    if (!server) return error_nomem(err);
+    struct radish_engine_info info;
+    radish_engine_info(engine, &info);
+    server->model = model;
+    server->engine = engine;
+    server->options = *options;
+    server->created_seconds = (int64_t)time(NULL);
+    server->context_tokens = info.context_tokens;
+    if (info.kv_slots_total < server->context_tokens)
+        server->context_tokens = (uint32_t)info.kv_slots_total;
+    pthread_mutex_init(&server->lock, NULL);
+    pthread_cond_init(&server->changed, NULL);
+    once_init(&server->warned);
+    fill_defaults(&server->options);
+    fit_connections(&server->options);
+    enum radish_status status = open_parts(server, err);
+    if (status) {
+        free_server(server);
+        return status;
+    }
+    log_info("server",
+             "limits: %u connections, body %" PRIu64 " bytes, waiting output %" PRIu64
+             " bytes a stream, reply %" PRIu64 " bytes, %u tokens a request",
+             server->options.connections_max, server->options.body_bytes_max,
+             server->options.stream_bytes_max, server->options.reply_bytes_max,
+             server->context_tokens);
+    *server_out = server;
+    return RADISH_OK;
+}
+
+uint16_t server_port(const struct server *server) {
+    return server->port;
+}
+
+const char *server_url(const struct server *server) {
+    return server->url;
+}
+
+void server_begin_stop(struct server *server) {
+    atomic_store(&server->is_stopping, true);
+}
+
+bool server_wait_drained(struct server *server, double seconds) {
+    /* Slices, because a condition variable waits by the wall clock, which may be set. */
+    enum { SLICE_NS = 50 * 1000 * 1000 };
+    uint64_t begin_ns = clock_ns();
+    pthread_mutex_lock(&server->lock);
+    while (server->n_exchanges && (double)(clock_ns() - begin_ns) < seconds * 1e9) {
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += SLICE_NS;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        pthread_cond_timedwait(&server->changed, &server->lock, &until);
+    }
+    bool is_drained = !server->n_exchanges;
+    pthread_mutex_unlock(&server->lock);
+    return is_drained;
+}
+
+/* Calls `visit` for every exchange in work, each with a reference of ours, no lock held. */
+static void visit_exchanges(struct server *server, void (*visit)(struct exchange *ex)) {
+    pthread_mutex_lock(&server->lock);
+    uint32_t n = 0, n_max = server->n_exchanges;
+    struct exchange **list = mem_zalloc(n_max, sizeof *list);
+    for (struct exchange *ex = server->first; list && ex && n < n_max; ex = ex->next)
+        if (exchange_try_ref(ex)) list[n++] = ex;
+    pthread_mutex_unlock(&server->lock);
+    for (uint32_t i = 0; i < n; i++) {
+        visit(list[i]);
+        exchange_unref(list[i]);
+    }
+    free(list);
+}
+
+void server_close(struct server *server) {
+    if (!server) return;
+    server_begin_stop(server);
+    atomic_store(&server->is_aborting, true);
+    visit_exchanges(server, exchange_abort);
+    server_wait_drained(server, CLOSE_NOTICE_SECONDS);
+    atomic_store(&server->is_closing, true);
+    visit_exchanges(server, exchange_set_gone);
+    MHD_stop_daemon(server->daemon);
+    while (!server_wait_drained(server, 10))
+        log_warn("server", "waiting for the engine to end %u requests", server->n_exchanges);
+    free_server(server);
+}

@@ -1,0 +1,48 @@
+/* server_int.h - struct server, for the files of this module.
+ *
+ * Locks, in the order they may nest: watcher's > exchange's. The server's own lock (its list of
+ * exchanges) and the engine's locks are never taken with an exchange's lock held. */
+#ifndef SERVER_SERVER_INT_H
+#define SERVER_SERVER_INT_H
+
+#include "api_key.h"
+#include "once.h"
+#include "server.h"
+
+#include <microhttpd.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct exchange;
+struct prepare;
+struct watcher;
+
+struct server {
+    struct radish_model *model;
+    struct radish_engine *engine;
+    struct server_options options; /* defaults filled in; its pointers are not used after open */
+    char *served_name;
+    struct api_keys keys;
+    int64_t created_seconds; /* of the model card: when the server opened */
+    char url[128];
+    uint16_t port;
+    uint32_t context_tokens; /* a prompt and its output: min(context, usable slots) */
+
+    struct MHD_Daemon *daemon;
+    struct watcher *watcher;
+    struct prepare *prepare;
+    struct once warned;
+
+    _Atomic bool is_stopping; /* new requests get 503 */
+    _Atomic bool is_aborting; /* and no accepted one may start any more */
+    _Atomic bool is_closing;  /* and no connection may be suspended any more */
+    _Atomic uint32_t n_connections;
+    _Atomic uint64_t n_body_bytes; /* held by all requests */
+
+    pthread_mutex_t lock; /* the list of exchanges in work */
+    pthread_cond_t changed;
+    struct exchange *first; /* doubly linked */
+    uint32_t n_exchanges;
+};
+
+#endif
