@@ -338,22 +338,21 @@ _Static_assert(sizeof(enum radish_kv_dtype) == sizeof(uint32_t), "KIND_CHOICE wr
 
 enum { HELP_COLUMN = 30, HELP_WIDTH = 96 };
 
-/* Writes `text` from column `at` on, wrapped, later lines indented to HELP_COLUMN. */
-static void print_wrapped(const char *text, size_t at) {
-    size_t column = at;
+/* Writes `text` from HELP_COLUMN on, wrapped between words. */
+static void print_wrapped(const char *text) {
+    size_t column = HELP_COLUMN;
     while (*text) {
         size_t n = strcspn(text, " ");
-        if (column + n > HELP_WIDTH && column > HELP_COLUMN) {
+        if (column > HELP_COLUMN && column + 1 + n > HELP_WIDTH) {
             printf("\n%*s", HELP_COLUMN, "");
             column = HELP_COLUMN;
+        } else if (column > HELP_COLUMN) {
+            putchar(' ');
+            column++;
         }
         printf("%.*s", (int)n, text);
         column += n;
-        text += n;
-        if (*text == ' ') {
-            putchar(' ');
-            column++, text++;
-        }
+        text += n + (text[n] == ' ');
     }
     putchar('\n');
 }
@@ -371,7 +370,7 @@ static void print_flag(const struct flag *flag) {
         snprintf(body + n, sizeof body - (size_t)n, " [%s]", fallback);
     printf("%-*s", HELP_COLUMN, head);
     if (strlen(head) >= HELP_COLUMN) printf("\n%*s", HELP_COLUMN, "");
-    print_wrapped(body, HELP_COLUMN);
+    print_wrapped(body);
 }
 
 static void print_help(const struct command *command) {
