@@ -57,6 +57,14 @@ static enum radish_status fail(const struct reader *r, const char *field, uint64
     return RADISH_E_FORMAT;
 }
 
+/* Adds the key to a failure that was found without knowing it. */
+static void blame_key(const struct reader *r, const char *key) {
+    if (!r->err) return;
+    const struct radish_error inner = *r->err;
+    error_set_field(r->err, inner.status, key, "key '%.80s': %.200s", key, inner.msg);
+    r->err->offset = inner.offset;
+}
+
 static enum radish_status read_uint(struct reader *r, unsigned n_bytes, const char *what,
                                     uint64_t *out) {
     *out = 0;
@@ -140,7 +148,8 @@ static enum radish_status read_str_array(struct gguf *g, struct reader *r, const
     for (uint64_t i = 0; i < value->array.n; i++) {
         enum radish_status status = read_str(r, "a string", &strs[i]);
         if (status != RADISH_OK) {
-            error_prefix(r->err, "key '%.80s', element %llu", key, (unsigned long long)i);
+            error_prefix(r->err, "element %llu", (unsigned long long)i);
+            blame_key(r, key);
             return status;
         }
     }
@@ -183,7 +192,7 @@ static enum radish_status read_value(struct gguf *g, struct reader *r, const cha
     if (value->type == GGUF_ARRAY) return read_array(g, r, key, value);
     if (value->type == GGUF_STR) {
         enum radish_status status = read_str(r, "the string", &value->s);
-        if (status != RADISH_OK) error_prefix(r->err, "key '%.80s'", key);
+        if (status != RADISH_OK) blame_key(r, key);
         return status;
     }
     if (r->n - r->pos < n_bytes)
