@@ -323,7 +323,7 @@ static void run_history(uint64_t seed, uint32_t page_slots, uint32_t n_usable) {
     h.options.page_slots = page_slots;
     h.options.n_slots = n_usable + page_slots;
     h.options.context_tokens = n_usable / 2;
-    h.options.chunk_tokens = 1 + (uint32_t)(seed % 50);
+    h.options.chunk_tokens = 1 + (uint32_t)(seed % 5) * 10;
     h.s = make_sched(&h.options);
     for (uint32_t i = 0; i < 1500; i++) {
         for (uint32_t n = random_below(&h, 3); n; n--) arrive(&h);
@@ -342,7 +342,7 @@ static void run_history(uint64_t seed, uint32_t page_slots, uint32_t n_usable) {
     struct sched_stats stats;
     sched_stats(h.s, &stats);
     assert_int_equal(stats.n_slots_free, stats.n_slots_usable);
-    assert_true(h.n_arrived > 500);
+    assert_true(h.n_arrived > 100);
     sched_destroy(h.s);
 }
 
