@@ -9,7 +9,8 @@ int cmd_info(struct args *args) {
     struct radish_model *model = NULL;
     struct radish_error err = {0};
     char *text = NULL;
-    int rc = args->model ? command_open_model(args, &model) : -1;
+    int rc = command_check_engine(args);
+    if (rc < 0 && args->model) rc = command_open_model(args, &model);
     if (rc < 0) {
         enum radish_status status = radish_info_text(model, &args->engine, &text, &err);
         if (status == RADISH_OK) {

@@ -76,10 +76,23 @@ static void draw_progress(void *user, uint64_t done, uint64_t total) {
     progress->shown = true;
 }
 
+int command_check_engine(const struct args *args) {
+    struct radish_error err = {0};
+    char *report = NULL;
+    if (!args->engine.n_kernels) return -1;
+    enum radish_status status = radish_info_text(NULL, &args->engine, &report, &err);
+    radish_free(report);
+    if (status == RADISH_OK) return -1;
+    command_fail_error("--kernel", &err);
+    return EXIT_USAGE;
+}
+
 int command_open_engine(struct args *args, struct radish_model *model,
                         struct radish_engine **engine_out) {
     struct radish_error err = {0};
     struct progress progress = {0};
+    int rc = command_check_engine(args);
+    if (rc >= 0) return rc;
     if (isatty(STDERR_FILENO)) {
         args->engine.on_progress = draw_progress;
         args->engine.progress_user = &progress;

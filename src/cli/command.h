@@ -27,12 +27,15 @@ const struct command *command_by_bit(unsigned bit);      /* must exist */
 /* "radish: <text>" on stderr. Returns EXIT_FAILED. */
 int command_fail(const char *fmt, ...) RADISH_PRINTF(1, 2);
 
-/* The same for an error of the library, behind what it is about ("" = nothing). A bad value of a
- * flag that only the engine can judge is wrong usage: EXIT_USAGE. */
+/* The same for an error of the library, behind what it is about ("" = nothing). */
 int command_fail_error(const char *about, const struct radish_error *err);
 
 /* Opens args->model with --chat-template. -1, or an exit status after a message. */
 int command_open_model(const struct args *args, struct radish_model **model_out);
+
+/* Whether the engine takes the flags that only it can judge (--kernel), apart from any model. -1,
+ * or EXIT_USAGE after a message. */
+int command_check_engine(const struct args *args);
 
 /* Loads weights and starts the engine; shows a bar meanwhile when stderr is a terminal. -1, or an
  * exit status after a message. */

@@ -58,6 +58,7 @@ def test_a_clean_tree_passes(lint):
     ("docs/API.md", "Call `buf_prepend()` first.\n", "cites `buf_prepend()`"),
     ("DESIGN.md", "See `struct no_such_thing`.\n", "cites `struct no_such_thing`"),
     ("DESIGN.md", "See `src/base/gone.c`.\n", "cites `src/base/gone.c`"),
+    ("DESIGN.md", "See [there](docs/GONE.md#part).\n", "links to docs/GONE.md"),
     ("src/base/x.h", "/* x.h - calls buf_gone() first. */\n", "cites buf_gone()"),
     ("CONTRIBUTING.md", "line\n" * 81, "longer than 80 lines"),
     ("scripts/x", "#!/bin/bash\nrm $undefined_thing/*\n", "SC2154"),
