@@ -13,6 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Room for the text of one token beside what is held back: pushes do not allocate. */
+enum { PIECE_BYTES = 1024 };
+
 struct matcher {
     char *string; /* [len], len > 0 */
     size_t len;
@@ -58,7 +61,13 @@ enum radish_status stop_match_create(const char *const *strings, size_t n,
     struct stop_match *match = calloc(1, sizeof *match);
     if (match) match->matchers = mem_zalloc(n, sizeof *match->matchers);
     if (!match || !match->matchers) status = error_nomem(err);
-    for (size_t i = 0; i < n && status == RADISH_OK; i++) status = add(match, strings[i], err);
+    size_t len_max = 0;
+    for (size_t i = 0; i < n && status == RADISH_OK; i++) {
+        status = add(match, strings[i], err);
+        if (match->matchers[i].len > len_max) len_max = match->matchers[i].len;
+    }
+    if (status == RADISH_OK && !buf_reserve(&match->held, len_max + PIECE_BYTES))
+        status = error_nomem(err);
     if (status != RADISH_OK) {
         stop_match_destroy(match);
         return status;

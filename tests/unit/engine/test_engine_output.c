@@ -303,7 +303,7 @@ static void test_a_stop_string_ends_across_token_borders(void **state) {
     request.max_new_tokens = 200;
     client_run(other, engine, &request);
     char stop[8];
-    size_t at;
+    size_t at = 0;
     find_stop(&other->choices[0], stop, &at);
     const char *stops[] = {"never in there, surely", stop};
     request.stop = stops;

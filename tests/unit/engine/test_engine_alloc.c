@@ -1,0 +1,75 @@
+/* The step path allocates nothing: prefill in chunks, decode, penalties, logprobs, stop strings,
+ * text, ends. */
+#include "test.h"
+
+#include "alloc_fail.h"
+#include "engine_client.h"
+
+enum { N_NEW = 200, N_REQUESTS = 4 };
+
+static struct radish_model *model;
+static struct radish_engine *engine;
+static int32_t prompt[300];
+static size_t n_allocations;
+static uint32_t n_tokens_seen, n_ended;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+
+/* Counting begins with the first event of any request, when all have been submitted, and stops with
+ * the last. */
+static void on_event(void *user, const struct radish_event *event) {
+    (void)user;
+    pthread_mutex_lock(&lock);
+    if (!alloc_fail_at) {
+        alloc_fail_count = 0;
+        alloc_fail_at = SIZE_MAX;
+    }
+    n_tokens_seen += event->n_tokens;
+    if (event->finish != RADISH_FINISH_NONE && ++n_ended == N_REQUESTS) {
+        alloc_fail_at = 0;
+        n_allocations = alloc_fail_count;
+    }
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+}
+
+static void test_the_step_path_allocates_nothing(void **state) {
+    (void)state;
+    if (!alloc_fail_can()) skip();
+    struct radish_engine_options options = {
+        .n_threads = 2, .kv_tokens_max = 3000, .context_tokens = 512, .chunk_tokens = 32};
+    client_open_engine("llama", &options, &model, &engine);
+    for (int32_t i = 0; i < 300; i++) prompt[i] = i;
+    const char *stops[] = {"never in there", "\n\n\n\n\n\n"};
+    pthread_mutex_lock(&lock); /* holds the first event back until all are in */
+    for (uint32_t i = 0; i < N_REQUESTS; i++) {
+        struct radish_request request = client_request(prompt, 20 + 60 * i, N_NEW);
+        request.sampling.temperature = 1;
+        request.sampling.top_k = 40;
+        request.sampling.top_p = 0.9f;
+        request.sampling.repetition_penalty = 1.1f;
+        request.sampling.seed = i;
+        request.sampling.has_seed = true;
+        request.logprobs = true;
+        request.n_top_logprobs = 5;
+        request.prompt_logprobs = i == 2;
+        request.stop = stops;
+        request.n_stop = i == 3 ? 0 : 2;
+        request.on_event = on_event;
+        uint64_t id;
+        assert_int_equal(radish_engine_submit(engine, &request, &id, NULL), RADISH_OK);
+    }
+    while (n_ended < N_REQUESTS) pthread_cond_wait(&changed, &lock);
+    pthread_mutex_unlock(&lock);
+
+    assert_true(n_tokens_seen > 3 * N_NEW);
+    assert_int_equal(n_allocations, 0);
+    client_assert_baseline(engine);
+    radish_engine_close(engine);
+    radish_model_close(model);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_the_step_path_allocates_nothing)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
