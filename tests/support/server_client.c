@@ -96,9 +96,11 @@ static struct answer read_answer(int fd, const char *needle) {
     struct buf text;
     char piece[65536];
     uint64_t end_ns = clock_ns() + (uint64_t)DEADLINE_MS * 1000000;
+    size_t n_searched = 0, overlap = needle ? strlen(needle) : 0;
     buf_init(&text, 0);
     for (;;) {
-        if (needle && text.len && strstr(text.data, needle)) return make_answer(&text);
+        if (needle && text.len && strstr(text.data + n_searched, needle)) return make_answer(&text);
+        n_searched = text.len > overlap ? text.len - overlap : 0;
         struct pollfd wait = {.fd = fd, .events = POLLIN};
         uint64_t now_ns = clock_ns();
         int left_ms = now_ns < end_ns ? (int)((end_ns - now_ns) / 1000000) : 0;
