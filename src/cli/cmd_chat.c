@@ -8,7 +8,8 @@
  * (the template refuses it, the context is full) is taken back, so that the conversation can go on.
  *
  * Without a terminal each line of stdin is a message and stdout carries the answers alone, one
- * after the other; there the first failure ends the command with status 1. */
+ * after the other; there the first failure ends the command with status 1, and Ctrl-C ends it as it
+ * ends any filter. */
 #include "command.h"
 #include "generate.h"
 #include "line_editor.h"
@@ -88,17 +89,12 @@ static int stream(struct chat *chat, const struct radish_request *request, struc
             fputs("The conversation does not fit any more; /reset starts a new one.\n", stderr);
         return command_fail_error("", &err);
     }
-    struct sigaction action = {.sa_handler = take_interrupt}, before;
-    sigemptyset(&action.sa_mask);
-    interrupted = 0;
-    sigaction(SIGINT, &action, &before);
     while (rc < 0 && generate_wait(g, 50, answer)) {
         if (interrupted) generate_stop(g);
         if (answer->len > n_shown)
             rc = command_write(answer->data + n_shown, answer->len - n_shown);
         n_shown = answer->len;
     }
-    sigaction(SIGINT, &before, NULL);
     if (rc < 0) {
         generate_result(g, &chat->last);
         chat->has_last = true;
@@ -118,6 +114,7 @@ static int answer_message(struct chat *chat, const char *text) {
     struct radish_request request = {0};
     struct buf answer;
     int32_t *ids = NULL;
+    interrupted = 0;
     if (!add_message(chat, "user", text, strlen(text))) return command_fail("out of memory");
     buf_init(&answer, 0);
     int rc = encode(chat, &ids, &request.n_prompt);
@@ -204,9 +201,13 @@ static int converse(struct chat *chat, struct line_editor *editor) {
     const char *line;
     bool quit = false;
     chat->interactive = line_editor_is_interactive(editor);
-    if (chat->interactive)
+    if (chat->interactive) {
+        struct sigaction action = {.sa_handler = take_interrupt};
+        sigemptyset(&action.sa_mask);
+        sigaction(SIGINT, &action, NULL);
         fprintf(stderr, "%s. /help lists commands, Ctrl-D leaves.\n",
                 radish_model_info(chat->model)->name);
+    }
     while (!quit && (line = line_editor_next(editor))) {
         if (!line[strspn(line, " \t")]) continue;
         int rc = *line == '/' ? obey(chat, line, &quit) : answer_message(chat, line);
