@@ -10,7 +10,9 @@
 enum { ALIGN_BYTES = 64, MAP_FROM_BYTES = 1 << 20 };
 
 void *mem_zalloc(size_t n, size_t size) {
-    return calloc(n ? n : 1, size ? size : 1);
+    size_t bytes;
+    if (!mem_mul(n, size, &bytes)) return NULL; /* sanitizers end the process in calloc() instead */
+    return calloc(1, bytes ? bytes : 1);
 }
 
 void *mem_alloc(size_t n, size_t size) {

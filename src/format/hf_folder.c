@@ -51,6 +51,13 @@ static enum radish_status parse_object(const char *text, size_t len, yyjson_doc 
     return status;
 }
 
+/* A file that is not there is no failure; what was said about it is taken back. */
+static enum radish_status accept_absent(enum radish_status status, struct radish_error *err) {
+    if (status != RADISH_E_NOT_FOUND) return status;
+    if (err) *err = (struct radish_error){0};
+    return RADISH_OK;
+}
+
 /* *doc_out stays NULL when there is no such file. */
 static enum radish_status read_json(const char *folder, const char *name, yyjson_doc **doc_out,
                                     struct radish_error *err) {
@@ -63,8 +70,8 @@ static enum radish_status read_json(const char *folder, const char *name, yyjson
     if (status == RADISH_OK) {
         status = parse_object(text, len, doc_out, err);
         if (status != RADISH_OK) path_prefix_error(err, path);
-    } else if (status == RADISH_E_NOT_FOUND) {
-        status = RADISH_OK;
+    } else {
+        status = accept_absent(status, err);
     }
     free(text);
     free(path);
@@ -78,7 +85,7 @@ static enum radish_status read_template(struct hf_folder *f, const char *folder,
     enum radish_status status =
         file_read(path, TEMPLATE_BYTES_MAX, &f->chat_template, &f->chat_template_len, err);
     free(path);
-    return status == RADISH_E_NOT_FOUND ? RADISH_OK : status;
+    return accept_absent(status, err);
 }
 
 /* The shard's file name of one entry of weight_map, or NULL: not a plain name. */
