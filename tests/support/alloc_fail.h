@@ -32,13 +32,17 @@ static long alloc_fail_live;
 #if __has_feature(address_sanitizer)
 #define ALLOC_FAIL_REAL(name) __interceptor_##name
 #elif __has_feature(thread_sanitizer)
+/* ThreadSanitizer's malloc does not work before it has started. */
+#define ALLOC_FAIL_CANNOT
+#endif
+#endif
+#ifdef __SANITIZE_THREAD__
+#define ALLOC_FAIL_CANNOT
+#endif
+#if !defined(ALLOC_FAIL_REAL) && defined(__SANITIZE_ADDRESS__)
 #define ALLOC_FAIL_REAL(name) __interceptor_##name
 #endif
-#endif
-#if !defined(ALLOC_FAIL_REAL) && (defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__))
-#define ALLOC_FAIL_REAL(name) __interceptor_##name
-#endif
-#if !defined(ALLOC_FAIL_REAL) && defined(__GLIBC__)
+#if !defined(ALLOC_FAIL_REAL) && !defined(ALLOC_FAIL_CANNOT) && defined(__GLIBC__)
 #define ALLOC_FAIL_REAL(name) __libc_##name
 #endif
 
