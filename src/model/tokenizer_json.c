@@ -220,20 +220,18 @@ static enum radish_status read_id(struct reader *r, yyjson_val *val, int32_t *id
     return RADISH_OK;
 }
 
-/* An outer template stands around the inner ones: its prefix goes in front, its suffix behind. */
-static enum radish_status wrap(struct reader *r, const int32_t *prefix, uint32_t n_prefix,
-                               const int32_t *suffix, uint32_t n_suffix) {
+/* One template is enough for every published tokenizer; what the library makes of several is
+ * nobody's intention. */
+static enum radish_status set_template(struct reader *r, const int32_t *prefix, uint32_t n_prefix,
+                                       const int32_t *suffix, uint32_t n_suffix) {
     struct tokenizer_spec *spec = r->spec;
-    if (spec->n_prefix_ids + n_prefix > TEMPLATE_IDS_MAX ||
-        spec->n_suffix_ids + n_suffix > TEMPLATE_IDS_MAX)
-        return error_set_field(r->err, RADISH_E_LIMIT, "post_processor",
-                               "tokenizer.json: post_processor adds more than %d tokens",
-                               TEMPLATE_IDS_MAX);
-    memmove(r->prefix_ids + n_prefix, r->prefix_ids, spec->n_prefix_ids * sizeof *prefix);
+    if (spec->n_prefix_ids || spec->n_suffix_ids)
+        return error_set_field(r->err, RADISH_E_UNSUPPORTED, "post_processor",
+                               "tokenizer.json: more than one post_processor that adds tokens");
     memcpy(r->prefix_ids, prefix, n_prefix * sizeof *prefix);
-    memcpy(r->suffix_ids + spec->n_suffix_ids, suffix, n_suffix * sizeof *suffix);
-    spec->n_prefix_ids += n_prefix;
-    spec->n_suffix_ids += n_suffix;
+    memcpy(r->suffix_ids, suffix, n_suffix * sizeof *suffix);
+    spec->n_prefix_ids = n_prefix;
+    spec->n_suffix_ids = n_suffix;
     return RADISH_OK;
 }
 
@@ -272,7 +270,7 @@ static enum radish_status read_template(struct reader *r, yyjson_val *part) {
         }
     }
     if (n_texts != 1) return wrong(r, "single", "a list with the sequence A once", single);
-    return wrap(r, ids[0], n_ids[0], ids[1], n_ids[1]);
+    return set_template(r, ids[0], n_ids[0], ids[1], n_ids[1]);
 }
 
 /* BERT and RoBERTa: "cls": [NAME, ID] in front, "sep": [NAME, ID] behind. */
@@ -280,7 +278,7 @@ static enum radish_status read_cls_sep(struct reader *r, yyjson_val *part) {
     int32_t cls, sep;
     RADISH_TRY(read_id(r, yyjson_arr_get(json_get(part, "cls"), 1), &cls));
     RADISH_TRY(read_id(r, yyjson_arr_get(json_get(part, "sep"), 1), &sep));
-    return wrap(r, &cls, 1, &sep, 1);
+    return set_template(r, &cls, 1, &sep, 1);
 }
 
 static enum radish_status read_post_processor(struct reader *r, yyjson_val *part) {

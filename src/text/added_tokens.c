@@ -8,7 +8,7 @@
  *
  * The rules are those of the tokenizers library: a token that must stand alone (is_single_word) and
  * does not is passed over whole; white space taken along on the left never reaches into what was
- * given out before. */
+ * given out before, and a token that lies wholly in white space that was taken is none. */
 #include "added_tokens.h"
 
 #include "base/mem.h"
@@ -169,8 +169,9 @@ static void strip(const struct added_cursor *cursor, const struct token *token,
     while (token->strips_left && cut->start > cursor->start) {
         size_t before = last_char(cursor->text, cut->start, &c);
         if (!unicode_is_space(c)) break;
-        cut->start = before < cursor->start ? cursor->start : before;
+        cut->start = before;
     }
+    if (token->strips_left && cut->start < cursor->start) cut->start = cursor->start;
     while (token->strips_right && cut->end < cursor->len) {
         size_t n = utf8_decode(cursor->text + cut->end, cursor->len - cut->end, &c);
         if (!unicode_is_space(c)) break;
@@ -196,7 +197,8 @@ static bool find_token(struct added_cursor *cursor, struct added_cut *cut_out) {
             continue;
         *cut_out = (struct added_cut){at, cursor->at, token->id};
         strip(cursor, token, cut_out);
-        return true;
+        if (cut_out->start < cut_out->end) return true;
+        cursor->start = cut_out->end; /* it lies in white space that is taken already */
     }
     return false;
 }

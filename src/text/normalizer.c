@@ -93,7 +93,7 @@ static enum radish_status run_strip_accents(const struct step *step, const char 
     for (size_t at = 0, len; at < n; at += len) {
         uint32_t c;
         len = utf8_decode(s + at, n - at, &c);
-        if (!unicode_is_nonspacing_mark(c)) buf_append(out, s + at, len);
+        if (!unicode_is_mark(c)) buf_append(out, s + at, len);
     }
     return RADISH_OK;
 }

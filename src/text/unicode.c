@@ -59,8 +59,10 @@ bool unicode_is_punctuation(uint32_t c) {
     return category >= UTF8PROC_CATEGORY_PC && category <= UTF8PROC_CATEGORY_PO;
 }
 
-bool unicode_is_nonspacing_mark(uint32_t c) {
-    return c >= 0x300 && utf8proc_category((utf8proc_int32_t)c) == UTF8PROC_CATEGORY_MN;
+bool unicode_is_mark(uint32_t c) {
+    if (c < 0x300) return false;
+    utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)c);
+    return category >= UTF8PROC_CATEGORY_MN && category <= UTF8PROC_CATEGORY_ME;
 }
 
 void unicode_append_lower(uint32_t c, struct buf *out) {
