@@ -101,3 +101,15 @@ def test_a_skipped_conformance_test_fails_where_the_data_is(results):
     results.ctest("model", ("test_conformance", "notrun", "skipped: no conformance folder"), ("test_other", "run", ""))
     assert results.count() == (0, "1 passed, 0 failed, 1 skipped")
     assert results.count("--conformance") == (1, "1 passed, 1 failed, 0 skipped")
+
+
+def test_a_model_ring_in_which_nothing_ran_fails_where_the_data_is(results):
+    results.ctest("unit", ("test_a", "run", ""))
+    assert results.count("--conformance")[0] == 0
+    results.ctest("model")
+    assert results.count("--conformance") == (1, "1 passed, 1 failed, 0 skipped")
+
+
+def test_single_tests_may_be_skipped_for_other_reasons(results):
+    results.ctest("unit", ("test_a", "run", "[  SKIPPED ] test_avx512_x\n"))
+    assert results.count("--conformance") == (0, "1 passed, 0 failed, 1 skipped")
