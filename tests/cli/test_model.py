@@ -173,3 +173,35 @@ def test_info_describes_machine_kernels_and_plan(ok, llama):
 
 def test_info_shows_a_forced_kernel(ok, llama):
     assert ok("info", llama) != ok("info", llama, "--kernel", "matmul=ref")
+
+
+# ---- progress ----
+
+def stderr_on_terminal(program, *arguments):
+    """What the program writes to stderr when that is a terminal."""
+    import os, pty, subprocess
+    master, slave = pty.openpty()
+    process = subprocess.Popen([program, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=slave)
+    os.close(slave)
+    seen = b""
+    while True:
+        try:
+            piece = os.read(master, 4096)
+        except OSError:
+            break
+        if not piece:
+            break
+        seen += piece
+    os.close(master)
+    assert process.wait(60) == 0, seen
+    return seen
+
+
+def test_loading_shows_a_bar_on_a_terminal_and_wipes_it(radish, llama):
+    seen = stderr_on_terminal(radish.program, "run", llama, "-p", "x", "-n", "1")
+    assert b"loading [" in seen and b"100 %" in seen
+    assert seen.endswith(b" \r")
+
+
+def test_loading_shows_nothing_on_a_pipe(radish, llama):
+    assert radish("run", llama, "-p", "x", "-n", "1").stderr == b""
