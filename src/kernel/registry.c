@@ -30,6 +30,17 @@ static bool accepts_heads(const struct kernel_shape *shape, char *reason_out, si
     return false;
 }
 
+#if defined(__x86_64__)
+static bool accepts_heads_by_8(const struct kernel_shape *shape, char *reason_out,
+                               size_t reason_bytes) {
+    if (!accepts_heads(shape, reason_out, reason_bytes)) return false;
+    if (shape->head_dim % 8 == 0 && shape->v_head_dim % 8 == 0) return true;
+    snprintf(reason_out, reason_bytes, "head_dim %u or %u is no multiple of 8", shape->head_dim,
+             shape->v_head_dim);
+    return false;
+}
+#endif
+
 #define KERNEL(name, op, isa, formats, accepts, bit_class, tolerance, text)                        \
     {#name,     KERNEL_OP_##op, CPU_ISA_##isa, formats,        accepts,                            \
      bit_class, text,           tolerance,     (kernel_fn)name},

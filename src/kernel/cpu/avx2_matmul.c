@@ -11,16 +11,7 @@
  * Per k and panel: 64 (f32) or 32 bytes of weights, 2 * MR FMAs. bf16 weights become floats by a
  * shift and a mask of one load, because the pack puts rows i and i + 8 side by side; f16 by
  * VCVTPH2PS. Bound by bandwidth for few tokens, by the FMA units from MR 4 on. */
-#include "cpu_kernel.h"
-
-#include <immintrin.h>
-
-#if defined(__clang__)
-#define UNROLL _Pragma("unroll")
-#else
-#define UNROLL _Pragma("GCC unroll 16")
-#endif
-#define INLINE static inline __attribute__((always_inline))
+#include "avx2_tile.h"
 
 enum { MR_MAX = 6, NP_MAX = 4 };
 
@@ -62,15 +53,13 @@ INLINE void multiply_tile(const struct matmul_part *p, enum pack_format format, 
                 const __m256 value = _mm256_broadcast_ss(x[m] + k);
                 low[m][n] = _mm256_fmadd_ps(value, w_low, low[m][n]);
                 high[m][n] = _mm256_fmadd_ps(value, w_high, high[m][n]);
+                SETTLE(low[m][n], high[m][n]);
             }
         }
     }
     UNROLL for (int m = 0; m < mr; m++) {
         UNROLL for (int n = 0; n < np; n++) {
-            float sums[PANEL_ROWS];
-            _mm256_storeu_ps(sums, low[m][n]);
-            _mm256_storeu_ps(sums + 8, high[m][n]);
-            matmul_store(p, row + (uint32_t)m, panel + (uint32_t)n, sums);
+            avx2_store(p, row + (uint32_t)m, panel + (uint32_t)n, low[m][n], high[m][n]);
         }
     }
 }

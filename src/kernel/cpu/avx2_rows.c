@@ -1,8 +1,8 @@
 /* avx2_rows.c - rmsnorm and silu_mul on 8 lanes, with the bits of ref_rows.c.
  *
  * rmsnorm: 16 partial sums are two vectors; a tail is loaded masked, its missing lanes add a square
- * of zero, which changes nothing. silu_mul: avx2_exp.h. Tails use the same vector code under a mask,
- * never a scalar loop. Both run at the speed of the caches. */
+ * of zero, which changes nothing. silu_mul: avx2_exp.h. Tails use the same vector code under a
+ * mask, never a scalar loop. Both run at the speed of the caches. */
 #include "avx2_exp.h"
 #include "cpu_kernel.h"
 

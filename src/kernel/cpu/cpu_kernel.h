@@ -55,16 +55,19 @@ struct weight {
 
 /* ---- matmul ---- */
 
+/* 32 activations as int8 with one scale s = max|x| / 127; q = x / s, rounded to even. */
+struct act_block {
+    int8_t q[ACT_BLOCK];
+    float scale;
+    int32_t shift[2]; /* per scale block of the weight: offset * (sum of the block's q) */
+    float sum[2];     /* scale * (sum of the block's q) */
+};
+
 /* Activations as a matmul kernel reads them, for all rows of the call. */
 struct activations {
     const float *x; /* F32, F16, BF16 panels: [n_rows, x_stride], rounded to bf16 if so declared */
     uint32_t x_stride;
-    /* I8 panels. A row's blocks of 32 have one scale s = max|x| / 127; q = x / s, rounded to even
-     */
-    const int8_t *q;      /* [n_rows, n_in] */
-    const float *scale;   /* [n_rows, n_in / 32] */
-    const int32_t *shift; /* [n_rows, n_in / block] offset * (sum of the block's q) */
-    const float *sum;     /* [n_rows, n_in / block] scale * (sum of the block's q); if has_min */
+    const struct act_block *blocks; /* I8 panels: [n_rows, n_in / 32] */
 };
 
 /* Rows [row_first, row_first + n_rows) times panels [panel_first, panel_first + n_panels). */

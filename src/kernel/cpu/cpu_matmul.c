@@ -29,16 +29,13 @@ struct matmul_run {
     struct matmul_part part; /* template of all parts */
     const struct matmul_args *args;
     matmul_fn fn;
-    float *rounded; /* bf16 */
-    int8_t *q;      /* i8 */
-    float *scale, *sum;
-    int32_t *shift;
+    float *rounded;           /* bf16 */
+    struct act_block *blocks; /* i8 */
     uint32_t rows_per_part, panels_per_part, n_row_parts;
 };
 
 size_t cpu_matmul_scratch_bytes(uint32_t rows_max, uint32_t width_max) {
-    /* bf16 needs 4 bytes an input; i8 1 + 4/32 + 2 * 4/16 at most, and padding between arrays. */
-    return (size_t)rows_max * width_max * sizeof(float) + 512;
+    return (size_t)rows_max * width_max * sizeof(float); /* bf16; i8 takes 52 bytes per 32 inputs */
 }
 
 static inline float round_bf16(float x) {
@@ -52,7 +49,8 @@ static inline float round_bf16(float x) {
     return v.f;
 }
 
-static void quantise_block(const float *x, int8_t *q, float *scale_out) {
+static void quantise_block(const float *x, uint32_t n_parts, int32_t offset,
+                           struct act_block *out) {
     const float magic = 12582912.0f, amax_min = 1e-30f;
     float amax = 0;
     for (int i = 0; i < ACT_BLOCK; i++) {
@@ -61,29 +59,22 @@ static void quantise_block(const float *x, int8_t *q, float *scale_out) {
     }
     if (amax < amax_min) amax = 0;
     const float inverse = amax > 0 ? 127.0f / amax : 0.0f;
+    int32_t q[ACT_BLOCK], sums[2] = {0};
     for (int i = 0; i < ACT_BLOCK; i++) {
-        union {
-            float f;
-            uint32_t u;
-        } v = {x[i] * inverse + magic};
-        q[i] = (int8_t)(uint8_t)v.u;
+        const float shifted = x[i] * inverse + magic;
+        memcpy(&q[i], &shifted, sizeof shifted);
     }
-    *scale_out = amax / 127.0f;
-}
-
-static void quantise_row(const struct matmul_run *run, uint32_t row) {
-    const struct weight *w = run->part.w;
-    const uint32_t n_blocks = w->n_in / w->block;
-    const float *x = run->args->x + (size_t)row * run->args->x_stride;
-    int8_t *q = run->q + (size_t)row * w->n_in;
-    float *scale = run->scale + (size_t)row * (w->n_in / ACT_BLOCK);
-    for (uint32_t b = 0; b < w->n_in / ACT_BLOCK; b++)
-        quantise_block(x + b * ACT_BLOCK, q + b * ACT_BLOCK, &scale[b]);
-    for (uint32_t b = 0; b < n_blocks; b++) {
-        int32_t sum = 0;
-        for (uint32_t i = 0; i < w->block; i++) sum += q[b * w->block + i];
-        run->shift[(size_t)row * n_blocks + b] = sum * (int32_t)w->offset;
-        run->sum[(size_t)row * n_blocks + b] = (float)sum * scale[b * w->block / ACT_BLOCK];
+    for (int i = 0; i < ACT_BLOCK; i++) {
+        q[i] = (int32_t)((uint32_t)q[i] << 24) >> 24;
+        out->q[i] = (int8_t)q[i];
+    }
+    for (int i = 0; i < ACT_BLOCK / 2; i++) sums[0] += q[i];
+    for (int i = ACT_BLOCK / 2; i < ACT_BLOCK; i++) sums[1] += q[i];
+    if (n_parts == 1) sums[0] += sums[1];
+    out->scale = amax / 127.0f;
+    for (int part = 0; part < 2; part++) {
+        out->shift[part] = sums[part] * offset;
+        out->sum[part] = (float)sums[part] * out->scale;
     }
 }
 
@@ -94,44 +85,37 @@ static void prepare_rows(void *user, uint32_t item, uint32_t worker) {
     const uint32_t first = item * PREPARE_ROWS;
     const uint32_t end = first + PREPARE_ROWS < a->n_rows ? first + PREPARE_ROWS : a->n_rows;
     for (uint32_t row = first; row < end; row++) {
-        if (run->q) {
-            quantise_row(run, row);
-            continue;
-        }
         const float *x = a->x + (size_t)row * a->x_stride;
+        const uint32_t n_blocks = a->w->n_in / ACT_BLOCK;
+        struct act_block *blocks = run->blocks + (size_t)row * n_blocks;
+        for (uint32_t b = 0; run->blocks && b < n_blocks; b++)
+            quantise_block(x + b * ACT_BLOCK, ACT_BLOCK / a->w->block, (int32_t)a->w->offset,
+                           &blocks[b]);
+        if (run->blocks) continue;
         float *rounded = run->rounded + (size_t)row * a->w->n_in;
         for (uint32_t k = 0; k < a->w->n_in; k++) rounded[k] = round_bf16(x[k]);
     }
-}
-
-/* Takes bytes from the scratch area, cache line by cache line. */
-static void *carve(struct cpu_device *d, size_t *used, size_t bytes) {
-    void *p = d->scratch + *used;
-    *used += (bytes + 63) / 64 * 64;
-    RADISH_INVARIANT(*used <= d->activation_bytes, "matmul scratch: %zu of %zu bytes", *used,
-                     d->activation_bytes);
-    return p;
 }
 
 static void prepare(struct cpu_device *d, struct matmul_run *run) {
     const struct weight *w = run->part.w;
     const size_t n_rows = run->args->n_rows;
     struct activations *a = &run->part.a;
-    size_t used = 0;
+    size_t bytes;
     a->x = run->args->x;
     a->x_stride = run->args->x_stride;
     if (w->format == PACK_I8) {
-        const size_t n_sums = n_rows * (w->n_in / w->block);
-        a->q = run->q = carve(d, &used, n_rows * w->n_in);
-        a->scale = run->scale = carve(d, &used, n_rows * (w->n_in / ACT_BLOCK) * sizeof(float));
-        a->shift = run->shift = carve(d, &used, n_sums * sizeof(int32_t));
-        a->sum = run->sum = carve(d, &used, n_sums * sizeof(float));
+        bytes = n_rows * (w->n_in / ACT_BLOCK) * sizeof(struct act_block);
+        a->blocks = run->blocks = (void *)d->scratch;
     } else if (w->format == PACK_BF16 && d->base.precision == RADISH_PRECISION_FAST) {
-        a->x = run->rounded = carve(d, &used, n_rows * w->n_in * sizeof(float));
+        bytes = n_rows * w->n_in * sizeof(float);
+        a->x = run->rounded = (void *)d->scratch;
         a->x_stride = w->n_in;
     } else {
         return;
     }
+    RADISH_INVARIANT(bytes <= d->activation_bytes, "matmul scratch: %zu of %zu bytes", bytes,
+                     d->activation_bytes);
     const uint32_t n_items = (run->args->n_rows + PREPARE_ROWS - 1) / PREPARE_ROWS;
     if (n_rows * w->n_in > SERIAL_PREPARE_ELEMS)
         pool_run(d->base.pool, n_items, prepare_rows, run);
@@ -172,7 +156,7 @@ void cpu_matmul(struct cpu_device *d, const struct matmul_args *args) {
         run.fn(&run.part);
         return;
     }
-    const uint32_t elem_bytes = w->format == PACK_I8 ? 1 : sizeof(float);
+    const uint32_t elem_bytes = w->format == PACK_I8 ? 2 : sizeof(float);
     uint32_t rows = PART_BYTES / (w->n_in * elem_bytes) / PANEL_MR_MAX * PANEL_MR_MAX;
     if (rows < PANEL_MR_MAX) rows = PANEL_MR_MAX;
     run.rows_per_part = rows;

@@ -60,18 +60,16 @@ static int32_t dot_block(const struct weight *w, const uint8_t *block, uint32_t 
 static void multiply_i8_row(const struct matmul_part *p, const uint8_t *data, uint32_t row,
                             float sums[PANEL_ROWS]) {
     const struct weight *w = p->w;
-    const uint32_t n_blocks = w->n_in / w->block;
-    const int8_t *q = p->a.q + (size_t)row * w->n_in;
-    const float *scale = p->a.scale + (size_t)row * (w->n_in / ACT_BLOCK);
-    const int32_t *shift = p->a.shift + (size_t)row * n_blocks;
-    const float *sum = p->a.sum + (size_t)row * n_blocks;
-    for (uint32_t b = 0; b < n_blocks; b++, data += w->block_bytes) {
+    const struct act_block *act = p->a.blocks + (size_t)row * (w->n_in / ACT_BLOCK);
+    for (uint32_t k = 0; k < w->n_in; k += w->block, data += w->block_bytes) {
+        const struct act_block *a = &act[k / ACT_BLOCK];
+        const uint32_t part = k % ACT_BLOCK / w->block;
         const float *d = (const float *)(const void *)(data + w->block * PANEL_ROWS);
-        const float *m = d + PANEL_ROWS, s = scale[b * w->block / ACT_BLOCK];
+        const float *m = d + PANEL_ROWS;
         for (uint32_t i = 0; i < PANEL_ROWS; i++) {
-            const int32_t dot = dot_block(w, data, i, q + b * w->block) - shift[b];
-            sums[i] = fmaf((float)dot, d[i] * s, sums[i]);
-            if (w->has_min) sums[i] = fmaf(m[i], sum[b], sums[i]);
+            const int32_t dot = dot_block(w, data, i, a->q + k % ACT_BLOCK) - a->shift[part];
+            sums[i] = fmaf((float)dot, d[i] * a->scale, sums[i]);
+            if (w->has_min) sums[i] = fmaf(m[i], a->sum[part], sums[i]);
         }
     }
 }
