@@ -1,5 +1,11 @@
-/* arena.c - a list of chunks; each new one is twice as large as the last, up to a megabyte (or as
- * large as one block needs). */
+/* arena.c - memory for things that live and die together: a request, a template's run, a file's
+ * index.
+ *
+ * A list of chunks; each new one is twice as large as the last, up to a megabyte (or as large as
+ * one block needs), so that a small arena costs one page and a large one few calls of malloc().
+ * Blocks are taken from the newest chunk only: what is left in an older one is lost, at most half
+ * of it on average. A free list would win that back and cost the one property we want: freeing
+ * everything is a walk over a handful of chunks, and nothing can be freed twice or forgotten. */
 #include "arena.h"
 
 #include "mem.h"

@@ -1,5 +1,10 @@
-/* buf.c - growth by half again plus a floor: appends cost O(1) amortised, and small texts allocate
- * once. */
+/* buf.c - text that is put together piece by piece.
+ *
+ * Growth by half again plus a floor: appends cost O(1) amortised, small texts allocate once, and at
+ * most a third of a large buffer is slack. Doubling would copy less often and waste more where a
+ * response of megabytes is built. The failure flag is what keeps the callers short: a writer of
+ * forty appends checks once, and after a failure the content is what it was before the append that
+ * failed. */
 #include "buf.h"
 
 #include "mem.h"

@@ -1,5 +1,9 @@
 /* invariant.c - the end of the process when an invariant is broken: going on could serve one user's
- * KV to another. */
+ * KV to another.
+ *
+ * abort() and not exit(): no handler runs on state that is known to be wrong, and the core file
+ * shows where it happened. The line goes to stderr directly, past the log's level, since this is
+ * the one message nobody may have switched off. */
 #include "invariant.h"
 
 #include <stdarg.h>

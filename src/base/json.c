@@ -1,5 +1,13 @@
-/* json.c - yyjson parses without recursion and takes any depth; whoever walks the tree recurses. So
- * depth is checked once, here, on the text's tree, and walkers may then recurse freely. */
+/* json.c - the distance between yyjson and what a server needs.
+ *
+ * yyjson parses without recursion and takes any depth; whoever walks the tree recurses. So depth is
+ * checked once, here, on the text's tree, and walkers may then recurse freely. The check itself
+ * recurses at most depth_max deep.
+ *
+ * The getters exist for their messages: a client that sends "top_k": "5" must be told the field,
+ * what is wanted and what came, and forty hand-written checks would say it in forty ways. They are
+ * searches in a list, which is faster than a table for the few dozen members that requests and
+ * configs have. */
 #include "json.h"
 
 #include "status.h"

@@ -1,4 +1,9 @@
-/* rng.c - the one place that asks the system for randomness: seeds of requests that name none. */
+/* rng.c - the one place that asks the system for randomness: seeds of requests that name none.
+ *
+ * Everything else about random numbers is arithmetic and lives in the header. Seeds must differ
+ * from each other, also between two servers started in the same second; they need not be secret, so
+ * that the clock and the process id are a tolerable substitute where /dev/urandom cannot be opened
+ * (a sandbox, no descriptor left). */
 #include "rng.h"
 
 #include "clock.h"
