@@ -15,8 +15,7 @@
 #include <math.h>
 #include <string.h>
 
-/* yyjson stores a container's children behind it in one array; unsafe_yyjson_get_next() steps over
- * a subtree. A stack of at most depth_max ends is enough to know the depth of every value. */
+/* Whether something below val, which is `depth` containers deep, is deeper than depth_max. */
 static bool is_deeper(yyjson_val *val, unsigned depth, unsigned depth_max) {
     if (!yyjson_is_ctn(val)) return false;
     if (depth >= depth_max) return true;
