@@ -58,7 +58,7 @@ struct engine_request {
     struct engine_choice *choices; /* [n_choices] */
     uint32_t n_choices, n_choices_done;
     bool is_admitted; /* counted as running, not as queued */
-    bool is_aborting; /* under the lock: is on the abort list */
+    bool is_aborting; /* under the lock: is or was on the abort list */
     int32_t *banned;  /* [n_banned] end tokens, before min_new_tokens */
     uint32_t n_banned;
     struct radish_token *prompt_tokens;           /* [n_prompt] with prompt_logprobs */

@@ -69,7 +69,6 @@ static bool hand_over(struct radish_engine *engine, struct engine_request **new_
     *aborts_out = engine->aborts;
     engine->inbox_head = engine->inbox_tail = NULL;
     engine->aborts = NULL;
-    for (struct engine_request *r = *aborts_out; r; r = r->next_abort) r->is_aborting = false;
     bool goes_on = !engine->is_stopping;
     pthread_mutex_unlock(&engine->lock);
     while (dead) {

@@ -83,8 +83,8 @@ static void take_tokens(struct client_choice *choice, const struct radish_event 
 
 static void on_event(void *user, const struct radish_event *event) {
     struct client *client = user;
-    bool aborts = false;
     pthread_mutex_lock(&client->lock);
+    struct radish_engine *engine = client->engine;
     struct client_choice *choice = &client->choices[event->choice_idx % CLIENT_CHOICES_MAX];
     choice->n_events++;
     choice->is_valid &= !choice->n_finals && event->choice_idx < client->n_choices;
@@ -100,10 +100,10 @@ static void on_event(void *user, const struct radish_event *event) {
                  event->matched_stop ? event->matched_stop : "");
         client->n_ended++;
     }
-    aborts = client->abort_at_ids && choice->n_ids == client->abort_at_ids;
+    bool aborts = client->abort_at_ids && choice->n_ids == client->abort_at_ids;
     pthread_cond_broadcast(&client->changed);
     pthread_mutex_unlock(&client->lock);
-    if (aborts) radish_engine_abort(client->engine, event->request);
+    if (aborts) radish_engine_abort(engine, event->request);
 }
 
 enum radish_status client_submit(struct client *client, struct radish_engine *engine,
