@@ -13,19 +13,20 @@
  *   y = (d * scale) * (q - 32) */
 #include "quant.h"
 
-enum { ELEMS = 256, BLOCK_BYTES = 210, QUARTER = 32 };
+enum { ELEMS = 256, BLOCK_BYTES = 210, QUARTER = 32, GROUP = 16 };
 
 void quant_q6_k_to_f32(const uint8_t *src, float *dst, size_t n_blocks) {
     for (size_t i = 0; i < n_blocks; i++, src += BLOCK_BYTES, dst += ELEMS) {
-        const uint8_t *scales = src + 192;
         const float d = quant_load_f16(src + 208);
-        for (int quarter = 0; quarter < ELEMS / QUARTER; quarter++) {
-            const int half = quarter / 4, k = quarter % 4;
-            const uint8_t *ql = src + 64 * half + 32 * (k % 2), *qh = src + 128 + 32 * half;
-            for (int j = 0; j < QUARTER; j++) {
-                const float scale = d * (float)(int8_t)scales[quarter * 2 + j / 16];
-                const int bits = (ql[j] >> 4 * (k / 2) & 15) | (qh[j] >> 2 * k & 3) << 4;
-                dst[quarter * QUARTER + j] = scale * (float)(bits - 32);
+        for (int g = 0; g < ELEMS / GROUP; g++) {
+            const int half = g / 8, k = g % 8 / 2, first = GROUP * (g % 2);
+            const uint8_t *ql = src + 64 * half + QUARTER * (k % 2) + first;
+            const uint8_t *qh = src + 128 + QUARTER * half + first;
+            const float scale = d * (float)(int8_t)src[192 + g];
+            const int low_shift = 4 * (k / 2), high_shift = 2 * k;
+            for (int j = 0; j < GROUP; j++) {
+                const int bits = (ql[j] >> low_shift & 15) | (qh[j] >> high_shift & 3) << 4;
+                dst[g * GROUP + j] = scale * (float)(bits - 32);
             }
         }
     }
