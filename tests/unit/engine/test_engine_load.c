@@ -103,6 +103,17 @@ static void test_a_small_pool_makes_requests_wait_but_serves_all(void **state) {
     close_engine();
 }
 
+/* Counts change at the next hand-over. */
+static void wait_queued(uint32_t n) {
+    struct radish_engine_info info;
+    for (uint32_t i = 0; i < 10000; i++) {
+        radish_engine_info(engine, &info);
+        if (info.requests_queued == n) return;
+        usleep(1000);
+    }
+    fail_msg("%u requests are queued, not %u", info.requests_queued, n);
+}
+
 /* An answer that takes long enough to be interrupted. */
 static struct radish_request long_request(void) {
     return client_request(prompts[0], 100, 900);
@@ -180,9 +191,7 @@ static void test_abort_while_queued(void **state) {
     client_wait_tokens(clients[0], 1);
     request.n = 3;
     submit(1, &request);
-    struct radish_engine_info info;
-    radish_engine_info(engine, &info);
-    assert_int_equal(info.requests_queued, 1);
+    wait_queued(1);
 
     radish_engine_abort(engine, clients[1]->request);
 
@@ -191,7 +200,6 @@ static void test_abort_while_queued(void **state) {
         assert_int_equal(clients[1]->choices[i].finish, RADISH_FINISH_ABORT);
         assert_int_equal(clients[1]->choices[i].n_ids, 0);
     }
-    radish_engine_info(engine, &info);
     radish_engine_abort_all(engine);
     client_wait(clients[0]);
     client_assert_baseline(engine);
@@ -243,6 +251,7 @@ static void test_a_full_queue_says_again(void **state) {
     struct radish_error err;
     submit(0, &request);
     client_wait_tokens(clients[0], 1);
+    wait_queued(0);
     for (uint32_t i = 1; i <= 3; i++) submit(i, &request);
 
     assert_int_equal(client_submit(clients[4], engine, &request, &err), RADISH_AGAIN);
@@ -250,9 +259,7 @@ static void test_a_full_queue_says_again(void **state) {
     assert_non_null(strstr(err.msg, "queue"));
     radish_engine_abort(engine, clients[2]->request);
     client_wait(clients[2]);
-    struct radish_engine_info info;
-    do radish_engine_info(engine, &info);
-    while (info.requests_queued > 2);
+    wait_queued(2);
     submit(4, &request);
     radish_engine_abort_all(engine);
     for (uint32_t i = 0; i < 5; i++) client_wait(clients[i]);
