@@ -1,0 +1,61 @@
+/* jinja_run.c - failure, limits and memory of one render.
+ *
+ * A template comes from a model's author and its variables from any client, so a render must end
+ * soon and small whatever they say. Three counters do that. Steps bound time: one per node and
+ * item, and one per 64 bytes that a builtin makes or scans, since a single `x in y` over megabytes
+ * is work too. The arena bounds memory, and with it every list and text. Depth bounds the C stack.
+ * There is no clock in it: the same template over the same variables always ends the same way. */
+#include "jinja_run.h"
+
+#include "base/mem.h"
+#include "base/utf8.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static void note(struct jinja_run *run, enum radish_status status, const char *fmt, va_list args) {
+    if (run->status != RADISH_OK) return;
+    run->status = status;
+    run->fail_line = run->line;
+    vsnprintf(run->msg, sizeof(run->msg), fmt, args);
+    /* A message that was cut must not end in half a character. */
+    run->msg[utf8_valid_prefix(run->msg, strlen(run->msg))] = '\0';
+}
+
+bool jinja_fail(struct jinja_run *run, const char *fmt, ...) {
+    va_list args;
+    va_start(args, fmt);
+    note(run, RADISH_E_TEMPLATE, fmt, args);
+    va_end(args);
+    return false;
+}
+
+static void note_limit(struct jinja_run *run, const char *fmt, ...) RADISH_PRINTF(2, 3);
+static void note_limit(struct jinja_run *run, const char *fmt, ...) {
+    va_list args;
+    va_start(args, fmt);
+    note(run, RADISH_E_LIMIT, fmt, args);
+    va_end(args);
+}
+
+bool jinja_fail_limit(struct jinja_run *run, const char *what) {
+    note_limit(run, "the template exceeds its limit of %s", what);
+    return false;
+}
+
+bool jinja_charge_bytes(struct jinja_run *run, size_t bytes) {
+    return bytes < 64 || jinja_charge(run, bytes / 64);
+}
+
+void *jinja_alloc(struct jinja_run *run, size_t n, size_t size) {
+    size_t bytes;
+    void *p = mem_mul(n, size, &bytes) ? arena_alloc(&run->arena, bytes) : NULL;
+    if (!p) jinja_fail_limit(run, "memory");
+    return p;
+}
+
+void jinja_buf_init(struct jinja_run *run, struct buf *b) {
+    size_t used = run->arena.bytes_used, most = run->limits.memory_bytes_max;
+    buf_init(b, used < most ? most - used : 1);
+}
