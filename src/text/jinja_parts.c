@@ -2,13 +2,16 @@
  *
  * A message's content is a text or a list of parts. Templates of text models print it as it is and
  * would print a Python list, so the parts' texts are joined for them before rendering; templates
- * that know parts must see them. Which kind a template is shows in its tree: it loops over a
- * message's content, asks whether it is a string, filters it by attribute or indexes it.
+ * that know parts must see them. Which kind a template is shows in its tree: it filters a message's
+ * content by attribute, or it takes items out of it, by a loop or an index, and asks these for
+ * their type or text. Not enough is that it asks whether content is a string (many templates ask,
+ * and then drop what is none, or dump it as JSON), nor a bare loop (content may hold tool calls).
  *
- * What stands for content is followed by name: x.content, x['content'], x.get('content'), variables
- * set from those, and parameters of macros that are called with them; to a fixed point, since a
- * macro may be called before the set that feeds it is seen. Names are not told apart by scope: two
- * variables of one name would be one, which no template has been seen to get wrong. */
+ * What stands for content or for a part is followed by name: x.content, x['content'],
+ * x.get('content'), variables set from those, and parameters of macros called with them; to a fixed
+ * point, since a macro may be called before the set that feeds it is seen. Names are not told apart
+ * by scope: two variables of one name would be one, which no template has been seen to get wrong.
+ */
 #include "jinja_ast.h"
 
 #include <stdlib.h>
@@ -18,6 +21,7 @@ enum { PASSES_MAX = 8 };
 
 struct search {
     bool *is_content;                       /* [n_names] names that hold content */
+    bool *is_part;                          /* [n_names] names that hold an item of it */
     const struct jinja_macro_node **macros; /* [n_names] by name; NULL = none */
     bool has_changed, reads_parts;
 };
@@ -54,10 +58,26 @@ static bool is_content(const struct search *s, const struct jinja_node *node) {
     }
 }
 
-static void mark(struct search *s, const struct jinja_name *name) {
-    if (s->is_content[name->id]) return;
-    s->is_content[name->id] = true;
+/* Whether the expression may be an item of content. */
+static bool is_part(const struct search *s, const struct jinja_node *node) {
+    const struct jinja_node *key = node->as.sub.b;
+    if (node->type == JINJA_N_NAME) return s->is_part[node->as.name.name->id];
+    return node->type == JINJA_N_GETITEM && key->type == JINJA_N_CONST &&
+           key->as.value.kind == JINJA_INT && is_content(s, node->as.sub.a);
+}
+
+static void mark(struct search *s, bool *marks, const struct jinja_name *name) {
+    if (marks[name->id]) return;
+    marks[name->id] = true;
     s->has_changed = true;
+}
+
+/* `target` gets `value`: by set, with, or a macro's call. */
+static void follow(struct search *s, const struct jinja_node *target,
+                   const struct jinja_node *value) {
+    if (target->type != JINJA_N_NAME) return;
+    if (is_content(s, value)) mark(s, s->is_content, target->as.name.name);
+    if (is_part(s, value)) mark(s, s->is_part, target->as.name.name);
 }
 
 static bool is_one_of(const struct jinja_value *v, const char *const *words) {
@@ -72,12 +92,11 @@ static void mark_params(struct search *s, const struct jinja_call_node *call) {
     const struct jinja_macro_node *macro = s->macros[call->node->as.name.name->id];
     if (!macro) return;
     for (uint32_t i = 0; i < macro->n_params; i++) {
-        const struct jinja_name *param = macro->params[i]->as.name.name;
-        if (i < call->n_args && is_content(s, call->args[i])) mark(s, param);
+        const struct jinja_value *param = &macro->params[i]->as.name.name->text;
+        if (i < call->n_args) follow(s, macro->params[i], call->args[i]);
         for (uint32_t k = 0; k < call->n_kwargs; k++)
-            if (jinja_is_str(&call->kwargs[k].name, param->text.as.s, param->text.len) &&
-                is_content(s, call->kwargs[k].value))
-                mark(s, param);
+            if (jinja_is_str(&call->kwargs[k].name, param->as.s, param->len))
+                follow(s, macro->params[i], call->kwargs[k].value);
     }
 }
 
@@ -92,15 +111,14 @@ static void visit_body(struct search *s, const struct jinja_list_node *body) {
 }
 
 static void visit_call(struct search *s, const struct jinja_node *node) {
-    static const char *const tests[] = {"string", "iterable", "mapping", "sequence", NULL};
     static const char *const filters[] = {"selectattr", "rejectattr", "select", "reject",
                                           "map",        "groupby",    NULL};
     const struct jinja_call_node *call = node->as.call;
     if (call->node) {
         visit(s, call->node);
-        bool is_looking = (node->type == JINJA_N_TEST && is_one_of(&call->name, tests)) ||
-                          (node->type == JINJA_N_FILTER && is_one_of(&call->name, filters));
-        if (is_looking && is_content(s, call->node)) s->reads_parts = true;
+        if (node->type == JINJA_N_FILTER && is_one_of(&call->name, filters) &&
+            is_content(s, call->node))
+            s->reads_parts = true;
         if (node->type == JINJA_N_CALL) mark_params(s, call);
     }
     visit_all(s, call->args, call->n_args);
@@ -110,13 +128,18 @@ static void visit_call(struct search *s, const struct jinja_node *node) {
 }
 
 static void visit_expr(struct search *s, const struct jinja_node *node) {
+    static const char *const asked[] = {"type", "text", NULL};
     switch (node->type) {
     case JINJA_N_TUPLE:
     case JINJA_N_LIST:
     case JINJA_N_DICT:
     case JINJA_N_CONCAT:
     case JINJA_N_COMPARE: visit_body(s, &node->as.list); return;
-    case JINJA_N_GETATTR: visit(s, node->as.getattr.obj); return;
+    case JINJA_N_GETATTR:
+        if (is_part(s, node->as.getattr.obj) && is_one_of(&node->as.getattr.attr, asked))
+            s->reads_parts = true;
+        visit(s, node->as.getattr.obj);
+        return;
     case JINJA_N_CALL:
     case JINJA_N_FILTER:
     case JINJA_N_TEST: visit_call(s, node); return;
@@ -133,8 +156,8 @@ static void visit_expr(struct search *s, const struct jinja_node *node) {
     default: return;
     }
     const struct jinja_node *key = node->as.sub.b;
-    if (node->type == JINJA_N_GETITEM && key->type == JINJA_N_CONST &&
-        key->as.value.kind == JINJA_INT && is_content(s, node->as.sub.a))
+    if (node->type == JINJA_N_GETITEM && key->type == JINJA_N_CONST && is_part(s, node->as.sub.a) &&
+        is_one_of(&key->as.value, asked))
         s->reads_parts = true;
     if (node->as.sub.a) visit(s, node->as.sub.a);
     if (node->as.sub.b) visit(s, node->as.sub.b);
@@ -151,8 +174,7 @@ static void visit_macro(struct search *s, const struct jinja_macro_node *macro) 
 static void visit_set(struct search *s, const struct jinja_set_node *set) {
     if (set->value) visit(s, set->value);
     if (set->filter) visit(s, set->filter);
-    if (set->value && set->target->type == JINJA_N_NAME && is_content(s, set->value))
-        mark(s, set->target->as.name.name);
+    if (set->value) follow(s, set->target, set->value);
     visit_body(s, &set->body);
 }
 
@@ -160,7 +182,8 @@ static void visit(struct search *s, const struct jinja_node *node) {
     switch (node->type) {
     case JINJA_N_OUTPUT: visit_body(s, &node->as.list); return;
     case JINJA_N_FOR:
-        if (is_content(s, node->as.loop->iter)) s->reads_parts = true;
+        if (is_content(s, node->as.loop->iter) && node->as.loop->target->type == JINJA_N_NAME)
+            mark(s, s->is_part, node->as.loop->target->as.name.name);
         visit(s, node->as.loop->iter);
         if (node->as.loop->test) visit(s, node->as.loop->test);
         visit_body(s, &node->as.loop->body);
@@ -180,10 +203,8 @@ static void visit(struct search *s, const struct jinja_node *node) {
     case JINJA_N_CALL_BLOCK: visit_macro(s, node->as.macro); return;
     case JINJA_N_WITH:
         for (uint32_t i = 0; i < node->as.with->n; i++) {
-            const struct jinja_node *target = node->as.with->targets[i];
             visit(s, node->as.with->values[i]);
-            if (target->type == JINJA_N_NAME && is_content(s, node->as.with->values[i]))
-                mark(s, target->as.name.name);
+            follow(s, node->as.with->targets[i], node->as.with->values[i]);
         }
         visit_body(s, &node->as.with->body);
         return;
@@ -193,14 +214,14 @@ static void visit(struct search *s, const struct jinja_node *node) {
 
 bool jinja_reads_parts(const struct jinja_template *t) {
     struct search s = {0};
-    s.is_content = calloc(t->n_names + 1, sizeof(*s.is_content));
+    s.is_content = calloc(t->n_names + 1, 2 * sizeof(*s.is_content));
     s.macros = calloc(t->n_names + 1, sizeof(*s.macros));
-    s.has_changed = true;
-    for (int pass = 0; s.is_content && s.macros && s.has_changed && !s.reads_parts; pass++) {
+    bool is_going = s.is_content && s.macros;
+    if (is_going) s.is_part = s.is_content + t->n_names;
+    for (int pass = 0; is_going && !s.reads_parts && pass < PASSES_MAX; pass++) {
         s.has_changed = false;
         visit_body(&s, &t->body);
-        if (pass == 0) s.has_changed = true; /* macros are known only now */
-        if (pass == PASSES_MAX) break;
+        is_going = s.has_changed || pass == 0; /* after the first pass all macros are known */
     }
     free(s.is_content);
     free(s.macros);
