@@ -73,7 +73,7 @@ static enum radish_status check_shape(const struct found *found, struct radish_e
     uint32_t n_dims = is_vector(found->row) ? 1 : 2;
     bool is_right = tensor->n_dims == n_dims;
     for (uint32_t i = 0; is_right && i < n_dims; i++) is_right = tensor->shape[i] == wanted[i];
-    char want[64], got[112];
+    char want[64], got[160];
     print_shape(wanted, n_dims, want, sizeof want);
     print_shape(tensor->shape, tensor->n_dims, got, sizeof got);
     if (!is_right)
@@ -125,6 +125,11 @@ static enum radish_status find_tensor(const struct model_file *file,
     found->tensor = model_file_find(file, name);
     if (!found->tensor)
         return error_set_field(err, RADISH_E_FORMAT, name, "%s: tensor %s is missing", where, name);
+    if (!dtype_can_read(found->tensor->dtype))
+        return error_set_field(err, RADISH_E_UNSUPPORTED, name,
+                               "%s: tensor %s is of type %s, which is not supported; supported: %s",
+                               where, name, dtype_name(found->tensor->dtype),
+                               dtype_readable_names());
     enum radish_status status = check_shape(found, err);
     if (status != RADISH_OK) {
         error_prefix(err, "%s", where);
@@ -192,8 +197,9 @@ static void log_unused(const struct model_file *file, const struct model_config 
         if (n_unused++ < 3) buf_printf(&names, "%s%.100s", names.len ? ", " : "", key.tensor->name);
     }
     if (n_unused)
-        log_warn("model", "%zu tensors of the file are not used by %s: %s%s", n_unused,
-                 config->arch->name, names.data ? names.data : "", n_unused > 3 ? ", ..." : "");
+        log_warn("model", "%zu tensor%s of the file %s not used by %s: %s%s", n_unused,
+                 n_unused == 1 ? "" : "s", n_unused == 1 ? "is" : "are", config->arch->name,
+                 names.data ? names.data : "", n_unused > 3 ? ", ..." : "");
     buf_deinit(&names);
 }
 

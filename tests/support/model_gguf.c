@@ -4,7 +4,7 @@
 
 #include "test.h"
 
-enum { TYPE_U32 = 4, TYPE_F32 = 6, TYPE_STR = 8, TYPE_ARRAY = 9, ALIGN = 32 };
+enum { TYPE_U32 = 4, TYPE_F32 = 6, TYPE_STR = 8, TYPE_ARRAY = 9, TYPE_TENSOR_F32 = 0, ALIGN = 32 };
 
 static void put_u32(struct buf *b, uint32_t v) {
     buf_append(b, &v, sizeof v);
@@ -71,20 +71,24 @@ void gguf_build_strs(struct gguf_build *b, const char *key, uint64_t n) {
     for (uint64_t i = 0; i < n; i++) put_str(&b->values, "t");
 }
 
-void gguf_build_tensor(struct gguf_build *b, const char *name, uint64_t rows, uint64_t n,
-                       const float *values) {
+void gguf_build_typed_tensor(struct gguf_build *b, const char *name, uint32_t type, uint64_t rows,
+                             uint64_t n, size_t n_bytes) {
     pad(&b->data);
     put_str(&b->infos, name);
     put_u32(&b->infos, rows ? 2 : 1);
     put_u64(&b->infos, n);
     if (rows) put_u64(&b->infos, rows);
-    put_u32(&b->infos, 0); /* F32 */
+    put_u32(&b->infos, type);
     put_u64(&b->infos, b->data.len);
-    for (uint64_t i = 0; i < n * (rows ? rows : 1); i++) {
-        float value = values ? values[i] : 0;
-        buf_append(&b->data, &value, sizeof value);
-    }
+    for (size_t i = 0; i < n_bytes; i++) buf_append_char(&b->data, '\0');
     b->n_tensors++;
+}
+
+void gguf_build_tensor(struct gguf_build *b, const char *name, uint64_t rows, uint64_t n,
+                       const float *values) {
+    size_t n_bytes = (size_t)(n * (rows ? rows : 1)) * sizeof *values;
+    gguf_build_typed_tensor(b, name, TYPE_TENSOR_F32, rows, n, n_bytes);
+    if (values) memcpy(b->data.data + b->data.len - n_bytes, values, n_bytes);
 }
 
 uint8_t *gguf_build_take(struct gguf_build *b, size_t *n_out) {

@@ -24,6 +24,10 @@ void gguf_build_strs(struct gguf_build *b, const char *key, uint64_t n); /* n st
 void gguf_build_tensor(struct gguf_build *b, const char *name, uint64_t rows, uint64_t n,
                        const float *values);
 
+/* A tensor of zeros of another type: its GGUF number, and the bytes it takes. */
+void gguf_build_typed_tensor(struct gguf_build *b, const char *name, uint32_t type, uint64_t rows,
+                             uint64_t n, size_t n_bytes);
+
 /* The file. Caller frees with free(). */
 uint8_t *gguf_build_take(struct gguf_build *b, size_t *n_out);
 
