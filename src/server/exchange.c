@@ -128,7 +128,7 @@ void exchange_set_prepared(struct exchange *ex, bool has_reply) {
 void exchange_set_error(struct exchange *ex, enum radish_status status,
                         const struct radish_error *err) {
     int http = radish_status_http(status);
-    bool has_message = status != RADISH_AGAIN && err->status == status && *err->msg;
+    bool has_message = err->status == status && *err->msg;
     const char *message = has_message ? err->msg : radish_status_sentence(status);
     /* 499 is what a log says of a client that left; whoever still reads was ended by a stop. */
     if (http == 499) http = 503;
