@@ -137,7 +137,8 @@ static enum radish_status read_factors(const struct model_file *file, const char
     const struct model_tensor *tensor = file ? model_file_find(file, name) : NULL;
     *n_out = 0;
     if (!tensor) return RADISH_OK;
-    if (tensor->n_dims != 1 || tensor->shape[0] != n_pairs || dtype_is_quantised(tensor->dtype))
+    if (tensor->n_dims != 1 || tensor->shape[0] != n_pairs || !dtype_can_read(tensor->dtype) ||
+        dtype_is_quantised(tensor->dtype))
         return error_set_field(err, RADISH_E_FORMAT, name,
                                "tensor %s must be a vector of %u floats, one for each RoPE pair",
                                name, n_pairs);
