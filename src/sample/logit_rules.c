@@ -56,10 +56,13 @@ static void clear(struct logit_rules *rules, const int32_t *ids, size_t n_ids) {
         if ((uint32_t)ids[i] < rules->n_vocab) rules->counts[ids[i]] = 0;
 }
 
-void logit_rules_apply(struct logit_rules *rules, float *logits, const struct sample_args *args) {
+bool logit_rules_apply(struct logit_rules *rules, float *logits, const struct sample_args *args) {
     const struct radish_sampling *sampling = args->sampling;
     bool has_repetition = sampling->repetition_penalty != 1;
-    if (has_repetition || sampling->frequency_penalty != 0 || sampling->presence_penalty != 0) {
+    bool has_penalty =
+        has_repetition || sampling->frequency_penalty != 0 || sampling->presence_penalty != 0;
+    bool has_tail = args->n_sampled && args->n_sampled < rules->n_vocab;
+    if (has_penalty) {
         size_t n_prompt = has_repetition ? args->n_prompt : 0;
         for (size_t i = 0; i < args->n_output; i++)
             if ((uint32_t)args->output[i] < rules->n_vocab) rules->counts[args->output[i]]++;
@@ -74,4 +77,5 @@ void logit_rules_apply(struct logit_rules *rules, float *logits, const struct sa
     for (size_t i = 0; i < args->n_banned; i++)
         if ((uint32_t)args->banned[i] < rules->n_vocab) logits[args->banned[i]] = -INFINITY;
     for (uint32_t id = args->n_sampled; id && id < rules->n_vocab; id++) logits[id] = -INFINITY;
+    return has_penalty || has_tail || sampling->n_logit_bias || args->n_banned;
 }

@@ -19,7 +19,8 @@ enum radish_status logit_rules_init(struct logit_rules *rules, uint32_t n_vocab,
                                     struct radish_error *err) RADISH_CHECK_RESULT;
 void logit_rules_deinit(struct logit_rules *rules);
 
-/* Changes logits[n_vocab] as args ask: penalties, then biases, then bans. */
-void logit_rules_apply(struct logit_rules *rules, float *logits, const struct sample_args *args);
+/* Changes logits[n_vocab] as args ask: penalties, then biases, then bans. Returns whether any may
+ * have changed. */
+bool logit_rules_apply(struct logit_rules *rules, float *logits, const struct sample_args *args);
 
 #endif

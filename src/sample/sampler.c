@@ -15,10 +15,16 @@
  * are looked at. min_p keeps w >= min_p. Pivots come from a hash of the range, so that a row always
  * takes the same way.
  *
+ * The row is seen as blocks of BLOCK ids with their best logit and their sum of weights. So what
+ * follows the passes over the whole row looks at few blocks: those whose best can matter for a cut
+ * or a top list, and the one in which the draw ends. (The k-th best of the blocks' bests is no
+ * better than the k-th best of all: top_k needs to look at nothing below it.)
+ *
  * exp() is our own, polynomial and branch-free: the compiler makes vectors of it, and it gives the
  * same bits on every machine (libm picks a version by CPU). Its error is about 1 ulp.
  *
- * Cost: four to eight passes over the row, about 0.3 ms for 150,000 ids; logprobs two more. */
+ * Cost: for 151,936 ids on a 2020s x86 core: greedy 0.1 ms, a draw 1 to 2 ms, logprobs 1 ms more.
+ */
 #include "sample/sampler.h"
 
 #include "base/mem.h"
@@ -32,6 +38,8 @@
 
 #define GREEDY_BELOW 1e-6f
 
+enum { BLOCK = 64, LANES = 8 };
+
 struct candidate {
     float value;
     int32_t id;
@@ -43,6 +51,9 @@ struct sampler {
     float *weights; /* [n_vocab] */
     float *raw;     /* [n_vocab] the row before the rules, where logprobs are wanted */
     struct candidate *candidates; /* [n_vocab] */
+    uint32_t n_blocks;
+    float *block_best; /* [n_blocks] of the row as it is now */
+    double *block_sum; /* [n_blocks] of weights */
 };
 
 enum radish_status sampler_create(uint32_t n_vocab, struct sampler **sampler_out,
@@ -54,6 +65,9 @@ enum radish_status sampler_create(uint32_t n_vocab, struct sampler **sampler_out
     s->weights = mem_zalloc(n_vocab, sizeof *s->weights);
     s->raw = mem_zalloc(n_vocab, sizeof *s->raw);
     s->candidates = mem_zalloc(n_vocab, sizeof *s->candidates);
+    s->n_blocks = (n_vocab + BLOCK - 1) / BLOCK;
+    s->block_best = mem_zalloc(s->n_blocks, sizeof *s->block_best);
+    s->block_sum = mem_zalloc(s->n_blocks, sizeof *s->block_sum);
     enum radish_status status = logit_rules_init(&s->rules, n_vocab, err);
     if (status == RADISH_OK && (!s->weights || !s->raw || !s->candidates))
         status = error_nomem(err);
@@ -71,6 +85,8 @@ void sampler_destroy(struct sampler *sampler) {
     free(sampler->weights);
     free(sampler->raw);
     free(sampler->candidates);
+    free(sampler->block_best);
+    free(sampler->block_sum);
     free(sampler);
 }
 
@@ -96,31 +112,71 @@ static inline float exp_negative(float x) {
     return x < -87.0f ? 0.0f : y;
 }
 
-/* weights = exp((logits - max) * inv_temperature); returns their sum, added up in four lanes. */
-static double make_weights(const float *logits, uint32_t n, float max, float inv_temperature,
-                           float *weights) {
-    for (uint32_t i = 0; i < n; i++) weights[i] = exp_negative((logits[i] - max) * inv_temperature);
-    double sum[4] = {0};
-    uint32_t i = 0;
-    for (; i + 4 <= n; i += 4)
-        for (uint32_t lane = 0; lane < 4; lane++) sum[lane] += (double)weights[i + lane];
-    for (; i < n; i++) sum[i % 4] += (double)weights[i];
-    return sum[0] + sum[1] + (sum[2] + sum[3]);
+static uint32_t block_end(const struct sampler *s, uint32_t block) {
+    uint32_t end = (block + 1) * BLOCK;
+    return end < s->n_vocab ? end : s->n_vocab;
+}
+
+/* Adds up weights[first, end) in LANES lanes; always the same order. */
+static double sum_weights(const float *weights, uint32_t first, uint32_t end) {
+    double lanes[LANES] = {0};
+    uint32_t i = first;
+    for (; i + LANES <= end; i += LANES)
+        for (uint32_t lane = 0; lane < LANES; lane++) lanes[lane] += (double)weights[i + lane];
+    for (; i < end; i++) lanes[i % LANES] += (double)weights[i];
+    double sum = 0;
+    for (uint32_t lane = 0; lane < LANES; lane++) sum += lanes[lane];
+    return sum;
+}
+
+/* weights = exp((logits - max) * inv_temperature); returns their sum, block by block. */
+static double make_weights(struct sampler *s, const float *logits, float max,
+                           float inv_temperature) {
+    float *weights = s->weights;
+    double sum = 0;
+    for (uint32_t i = 0; i < s->n_vocab; i++)
+        weights[i] = exp_negative((logits[i] - max) * inv_temperature);
+    for (uint32_t block = 0; block < s->n_blocks; block++) {
+        s->block_sum[block] = sum_weights(weights, block * BLOCK, block_end(s, block));
+        sum += s->block_sum[block];
+    }
+    return sum;
+}
+
+/* The best of logits[first, end); adds to *n_bad_out what is no number or +inf. */
+static float best_of_block(const float *logits, uint32_t first, uint32_t end, uint32_t *n_bad_out) {
+    float best[LANES];
+    uint32_t bad[LANES] = {0}, i = first;
+    for (uint32_t lane = 0; lane < LANES; lane++) best[lane] = -INFINITY;
+    for (; i + LANES <= end; i += LANES)
+        for (uint32_t lane = 0; lane < LANES; lane++) {
+            float l = logits[i + lane];
+            best[lane] = l > best[lane] ? l : best[lane];
+            bad[lane] += l < INFINITY ? 0 : 1;
+        }
+    for (; i < end; i++) {
+        best[0] = logits[i] > best[0] ? logits[i] : best[0];
+        bad[0] += logits[i] < INFINITY ? 0 : 1;
+    }
+    for (uint32_t lane = 0; lane < LANES; lane++) {
+        best[0] = best[lane] > best[0] ? best[lane] : best[0];
+        *n_bad_out += bad[lane];
+    }
+    return best[0];
 }
 
 /* The first of the largest, or -1 when the row holds a NaN or +inf, or nothing but -inf. */
-static int32_t find_best(const float *logits, uint32_t n) {
-    int32_t best = -1;
-    float max = -INFINITY;
-    bool is_sound = true;
-    for (uint32_t i = 0; i < n; i++) {
-        is_sound &= logits[i] < INFINITY;
-        if (logits[i] > max) {
-            max = logits[i];
-            best = (int32_t)i;
-        }
+static int32_t find_best(struct sampler *s, const float *logits) {
+    uint32_t n_bad = 0, best_block = 0;
+    for (uint32_t block = 0; block < s->n_blocks; block++) {
+        s->block_best[block] = best_of_block(logits, block * BLOCK, block_end(s, block), &n_bad);
+        if (s->block_best[block] > s->block_best[best_block]) best_block = block;
     }
-    return is_sound ? best : -1;
+    float best = s->block_best[best_block];
+    if (n_bad || best == -INFINITY) return -1;
+    uint32_t i = best_block * BLOCK;
+    while (logits[i] != best) i++;
+    return (int32_t)i;
 }
 
 static bool is_better(struct candidate a, struct candidate b) {
@@ -143,7 +199,7 @@ static uint32_t partition(struct candidate *c, uint32_t lo, uint32_t hi) {
     return end;
 }
 
-/* Brings the k best of c[0, n) to the front, 1 <= k < n, and returns the last of them. */
+/* Brings the k best of c[0, n) to the front, 1 <= k < n, and returns the k-th. */
 static struct candidate select_best(struct candidate *c, uint32_t n, uint32_t k) {
     for (uint32_t lo = 0, hi = n;;) {
         uint32_t pivot = partition(c, lo, hi);
@@ -175,64 +231,126 @@ static struct candidate select_mass(struct candidate *c, uint32_t n, const float
     return last;
 }
 
-/* The worst token that top_k and top_p keep. */
-static struct candidate find_cut(struct sampler *s, const float *logits, double mass,
+/* Candidates: whatever is at least as good as the k-th best of the blocks' bests, so at least k. */
+static uint32_t list_top_k(struct sampler *s, const float *logits, uint32_t k) {
+    struct candidate *c = s->candidates;
+    float least = -INFINITY;
+    if (k < s->n_blocks) {
+        for (uint32_t i = 0; i < s->n_blocks; i++)
+            c[i] = (struct candidate){s->block_best[i], (int32_t)i};
+        least = select_best(c, s->n_blocks, k).value;
+    }
+    uint32_t n = 0;
+    for (uint32_t block = 0; block < s->n_blocks; block++) {
+        if (s->block_best[block] < least) continue;
+        for (uint32_t i = block * BLOCK, end = block_end(s, block); i < end; i++)
+            if (logits[i] >= least && logits[i] > -INFINITY)
+                c[n++] = (struct candidate){logits[i], (int32_t)i};
+    }
+    return n;
+}
+
+/* Candidates: whatever weighs enough to be among what top_p keeps. */
+static uint32_t list_top_p(struct sampler *s, const float *logits, double weight_min, float max,
+                           float inv_temperature) {
+    struct candidate *c = s->candidates;
+    uint32_t n = 0;
+    for (uint32_t block = 0; block < s->n_blocks; block++) {
+        float best = exp_negative((s->block_best[block] - max) * inv_temperature);
+        if ((double)best < weight_min) continue;
+        for (uint32_t i = block * BLOCK, end = block_end(s, block); i < end; i++)
+            if (s->weights[i] > 0 && (double)s->weights[i] >= weight_min)
+                c[n++] = (struct candidate){logits[i], (int32_t)i};
+    }
+    return n;
+}
+
+/* The worst token that top_k and top_p keep. `max` is the row's best, `mass` the sum of weights. */
+static struct candidate find_cut(struct sampler *s, const float *logits, float max, double mass,
                                  const struct radish_sampling *sampling) {
     struct candidate cut = {-INFINITY, INT32_MAX}, *c = s->candidates;
-    const float *weights = s->weights;
-    bool has_top_k = sampling->top_k > 0 && (uint32_t)sampling->top_k < s->n_vocab;
-    bool has_top_p = sampling->top_p < 1;
-    if (!has_top_k && !has_top_p) return cut;
-    double weight_min =
-        has_top_k ? 0 : 0.99 * (1 - (double)sampling->top_p) * mass / (double)s->n_vocab;
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < s->n_vocab; i++) {
-        c[n] = (struct candidate){logits[i], (int32_t)i};
-        n += logits[i] > -INFINITY && (double)weights[i] >= weight_min;
+    uint32_t n = 0, k = sampling->top_k > 0 ? (uint32_t)sampling->top_k : s->n_vocab;
+    bool has_top_k = k < s->n_vocab, has_top_p = sampling->top_p < 1;
+    if (has_top_k) {
+        n = list_top_k(s, logits, k);
+        if (k < n) (void)select_best(c, n, k);
+        if (k < n) n = k;
+        cut = c[0];
+        for (uint32_t i = 1; i < n; i++)
+            if (is_better(cut, c[i])) cut = c[i];
+        mass = 0;
+        for (uint32_t i = 0; has_top_p && i < n; i++) mass += (double)s->weights[c[i].id];
+    } else if (has_top_p) {
+        /* A little less than the bound, for the rounding of sums and of exp(). */
+        double weight_min = 0.99 * (1 - (double)sampling->top_p) * mass / (double)s->n_vocab;
+        n = list_top_p(s, logits, weight_min, max, 1 / sampling->temperature);
     }
-    if (has_top_k && (uint32_t)sampling->top_k < n) {
-        cut = select_best(c, n, (uint32_t)sampling->top_k);
-        n = (uint32_t)sampling->top_k;
-    }
-    if (has_top_p) {
-        double kept = mass;
-        if (has_top_k) {
-            kept = 0;
-            for (uint32_t i = 0; i < n; i++) kept += (double)weights[c[i].id];
-        }
-        cut = select_mass(c, n, weights, (double)sampling->top_p * kept);
-    }
+    if (has_top_p) cut = select_mass(c, n, s->weights, (double)sampling->top_p * mass);
     return cut;
 }
 
-static int32_t draw(const struct sampler *s, const float *logits, struct candidate cut, float min_p,
-                    double u) {
-    double sum = 0, walked = 0;
+/* Weights of what is not kept become 0. Returns the sum of the others. */
+static double drop_weights(struct sampler *s, const float *logits, struct candidate cut,
+                           float min_p) {
+    float *weights = s->weights;
+    double sum = 0;
     for (uint32_t i = 0; i < s->n_vocab; i++) {
-        struct candidate x = {logits[i], (int32_t)i};
-        if (s->weights[i] >= min_p && !is_better(cut, x)) sum += (double)s->weights[i];
+        bool is_kept =
+            (weights[i] >= min_p) &
+            ((logits[i] > cut.value) | ((logits[i] == cut.value) & ((int32_t)i <= cut.id)));
+        weights[i] = is_kept ? weights[i] : 0;
     }
-    int32_t last = -1;
-    for (uint32_t i = 0; i < s->n_vocab; i++) {
-        struct candidate x = {logits[i], (int32_t)i};
-        if (s->weights[i] <= 0 || s->weights[i] < min_p || is_better(cut, x)) continue;
-        last = (int32_t)i;
-        walked += (double)s->weights[i];
-        if (walked > u * sum) break;
+    for (uint32_t block = 0; block < s->n_blocks; block++) {
+        s->block_sum[block] = sum_weights(weights, block * BLOCK, block_end(s, block));
+        sum += s->block_sum[block];
     }
-    return last;
+    return sum;
 }
 
-/* Best first; equal logits: the lower id first. */
-static uint32_t find_top(const float *logits, uint32_t n, uint32_t n_top,
+/* Walks to `target` in [0, sum of weights): by blocks, then by ids. */
+static int32_t walk(const struct sampler *s, double target) {
+    uint32_t block = 0, last_block = 0;
+    double walked = 0;
+    for (; block < s->n_blocks; block++) {
+        if (s->block_sum[block] <= 0) continue;
+        last_block = block;
+        if (walked + s->block_sum[block] > target) break;
+        walked += s->block_sum[block];
+    }
+    /* Rounding may end the walk behind the last kept id: then it is that one. */
+    if (block == s->n_blocks) walked -= s->block_sum[last_block];
+    int32_t id = -1;
+    for (uint32_t i = last_block * BLOCK; i < block_end(s, last_block); i++) {
+        if (s->weights[i] <= 0) continue;
+        id = (int32_t)i;
+        walked += (double)s->weights[i];
+        if (walked > target) break;
+    }
+    return id;
+}
+
+static int32_t draw(struct sampler *s, const float *logits, float max,
+                    const struct radish_sampling *sampling, double u) {
+    double mass = make_weights(s, logits, max, 1 / sampling->temperature);
+    struct candidate cut = find_cut(s, logits, max, mass, sampling);
+    if (cut.value > -INFINITY || sampling->min_p > 0)
+        mass = drop_weights(s, logits, cut, sampling->min_p);
+    return walk(s, u * mass);
+}
+
+/* Best first; equal logits: the lower id first. block_best must be that of the row. */
+static uint32_t find_top(const struct sampler *s, const float *logits, uint32_t n_top,
                          struct radish_logprob *top_out) {
     uint32_t n_found = 0;
-    for (uint32_t i = 0; n_top && i < n; i++) {
-        float l = logits[i];
-        if (n_found == n_top && !(l > top_out[n_found - 1].logprob)) continue;
-        uint32_t at = n_found < n_top ? n_found++ : n_top - 1;
-        for (; at && l > top_out[at - 1].logprob; at--) top_out[at] = top_out[at - 1];
-        top_out[at] = (struct radish_logprob){(int32_t)i, l};
+    for (uint32_t block = 0; n_top && block < s->n_blocks; block++) {
+        if (n_found == n_top && !(s->block_best[block] > top_out[n_top - 1].logprob)) continue;
+        for (uint32_t i = block * BLOCK, end = block_end(s, block); i < end; i++) {
+            float l = logits[i];
+            if (n_found == n_top && !(l > top_out[n_found - 1].logprob)) continue;
+            uint32_t at = n_found < n_top ? n_found++ : n_top - 1;
+            for (; at && l > top_out[at - 1].logprob; at--) top_out[at] = top_out[at - 1];
+            top_out[at] = (struct radish_logprob){(int32_t)i, l};
+        }
     }
     return n_found;
 }
@@ -240,8 +358,8 @@ static uint32_t find_top(const float *logits, uint32_t n, uint32_t n_top,
 /* Fills the top list; returns what to subtract from a logit, log of the sum of exp. */
 static double find_logprobs(struct sampler *s, const float *logits, float max, uint32_t n_top,
                             struct sample_result *result) {
-    double log_sum = (double)max + log(make_weights(logits, s->n_vocab, max, 1, s->weights));
-    result->n_top = find_top(logits, s->n_vocab, n_top, result->top);
+    double log_sum = (double)max + log(make_weights(s, logits, max, 1));
+    result->n_top = find_top(s, logits, n_top, result->top);
     for (uint32_t i = 0; i < result->n_top; i++)
         result->top[i].logprob = (float)((double)result->top[i].logprob - log_sum);
     return log_sum;
@@ -249,7 +367,7 @@ static double find_logprobs(struct sampler *s, const float *logits, float max, u
 
 void sampler_logprobs(struct sampler *sampler, const float *logits, int32_t id, uint32_t n_top,
                       struct sample_result *result_out) {
-    int32_t best = find_best(logits, sampler->n_vocab);
+    int32_t best = find_best(sampler, logits);
     result_out->status = best < 0 ? RADISH_E_INTERNAL : RADISH_OK;
     result_out->id = id;
     result_out->n_top = 0;
@@ -261,26 +379,20 @@ void sampler_logprobs(struct sampler *sampler, const float *logits, int32_t id, 
 void sampler_sample(struct sampler *sampler, float *logits, const struct sample_args *args,
                     struct sample_result *result_out) {
     const struct radish_sampling *sampling = args->sampling;
-    uint32_t n = sampler->n_vocab;
-    int32_t best = find_best(logits, n);
+    int32_t best = find_best(sampler, logits);
     *result_out = (struct sample_result){.status = RADISH_E_INTERNAL, .id = -1};
     if (best < 0) return;
     double log_sum = 0;
     if (args->wants_logprob) {
         log_sum = find_logprobs(sampler, logits, logits[best], args->n_top, result_out);
-        memcpy(sampler->raw, logits, n * sizeof *logits);
+        memcpy(sampler->raw, logits, sampler->n_vocab * sizeof *logits);
     }
-    logit_rules_apply(&sampler->rules, logits, args);
-    best = find_best(logits, n);
+    if (logit_rules_apply(&sampler->rules, logits, args)) best = find_best(sampler, logits);
     if (best < 0) return;
 
     int32_t id = best;
-    if (sampling->temperature >= GREEDY_BELOW && sampling->top_k != 1) {
-        double mass =
-            make_weights(logits, n, logits[best], 1 / sampling->temperature, sampler->weights);
-        struct candidate cut = find_cut(sampler, logits, mass, sampling);
-        id = draw(sampler, logits, cut, sampling->min_p, rng_uniform(args->seed, args->n_output));
-    }
+    if (sampling->temperature >= GREEDY_BELOW && sampling->top_k != 1)
+        id = draw(sampler, logits, logits[best], sampling, rng_uniform(args->seed, args->n_output));
     result_out->status = RADISH_OK;
     result_out->id = id;
     if (args->wants_logprob) result_out->logprob = (float)((double)sampler->raw[id] - log_sum);

@@ -118,7 +118,10 @@ static void test_every_draw_agrees_with_a_sort_of_the_whole_row(void **state) {
         }
         n_close += is_close && id != want;
         if (!is_close && id != want)
-            fail_msg("round %u: %d, but the twin says %d", round, id, want);
+            fail_msg(
+                "round %u: %d, but the twin says %d (temperature %g, top_k %d, top_p %g, min_p %g)",
+                round, id, want, (double)sampling.temperature, sampling.top_k,
+                (double)sampling.top_p, (double)sampling.min_p);
     }
     assert_in_range(n_close, 0, 8);
 }
