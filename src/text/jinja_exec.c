@@ -417,10 +417,9 @@ static bool fill_defaults(struct jinja_run *run, const struct jinja_macro_node *
     for (uint32_t i = 0; i < node->n_params; i++) {
         struct jinja_value *slot = &act->slots[node->params[i]->as.name.ref.slot], v;
         if (slot->kind != JINJA_MISSING) continue;
-        const struct jinja_value *name = &node->params[i]->as.name.name->text;
         /* A default may read the parameter itself, which is undefined then. */
         if (i < n_plain)
-            v = jinja_undefined_name(name->as.s, name->len);
+            v = jinja_undefined_param(&node->params[i]->as.name.name->text);
         else if (!jinja_eval(run, act, node->defaults[i - n_plain], &v))
             return false;
         *slot = v;

@@ -24,7 +24,9 @@ static bool change_case(struct jinja_run *run, const struct jinja_value *v, enum
     if (!jinja_to_str(run, v, &s)) return false;
     jinja_buf_init(run, &b);
     jinja_text_case(s.as.s, s.len, how, &b);
-    return jinja_str_take(run, &b, out);
+    if (!jinja_str_take(run, &b, out)) return false;
+    out->flag = s.flag;
+    return true;
 }
 
 static bool filter_upper(struct jinja_run *run, const struct jinja_call *call,

@@ -400,7 +400,9 @@ static bool walk_field(struct fields *f, const char *s, size_t len, struct jinja
         jinja_wide idx;
         if (!is_attr && jinja_parse_wide(s + from, at - from, 10, &idx) && s[from] != '-')
             key = jinja_int((int64_t)idx);
-        if (!(is_attr ? jinja_get_attribute : jinja_get_item)(f->run, out, &key, out)) return false;
+        struct jinja_value obj = *out;
+        if (!(is_attr ? jinja_get_attribute : jinja_get_item)(f->run, &obj, &key, out))
+            return false;
         at += !is_attr;
     }
     return true;

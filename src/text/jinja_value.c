@@ -30,6 +30,12 @@ struct jinja_value jinja_undefined_name(const char *name, size_t len) {
         .kind = JINJA_UNDEFINED, .flag = JINJA_WHY_NAME, .len = (uint32_t)len, .as.s = name};
 }
 
+struct jinja_value jinja_undefined_param(const struct jinja_value *name) {
+    struct jinja_value v = jinja_undefined_name(name->as.s, name->len);
+    v.flag = JINJA_WHY_PARAM;
+    return v;
+}
+
 struct jinja_value jinja_undefined_hint(const char *hint) {
     return (struct jinja_value){.kind = JINJA_UNDEFINED,
                                 .flag = JINJA_WHY_HINT,
@@ -61,6 +67,7 @@ bool jinja_fail_undefined(struct jinja_run *run, const struct jinja_value *undef
     const char *object = is_none ? "" : " object";
     switch (undefined->flag) {
     case JINJA_WHY_NAME: return jinja_fail(run, "'%.*s' is undefined", len, name);
+    case JINJA_WHY_PARAM: return jinja_fail(run, "parameter '%.*s' was not provided", len, name);
     case JINJA_WHY_ATTRIBUTE:
         return jinja_fail(run, "'%s%s' has no attribute '%.*s'", type, object, len, name);
     case JINJA_WHY_ELEMENT:

@@ -53,6 +53,7 @@ enum jinja_undefined_why {
     JINJA_WHY_NAME,      /* 'x' is undefined */
     JINJA_WHY_ATTRIBUTE, /* 'dict object' has no attribute 'x' */
     JINJA_WHY_ELEMENT,   /* dict object has no element 3 */
+    JINJA_WHY_PARAM,     /* parameter 'x' was not provided */
     JINJA_WHY_HINT,      /* the text says it all */
     JINJA_WHY_UNSAFE     /* access to attribute 'x' of 'list' object is unsafe. */
 };
@@ -144,6 +145,7 @@ static inline bool jinja_is_str(const struct jinja_value *v, const char *s, size
 
 /* ---- undefined */
 struct jinja_value jinja_undefined_name(const char *name, size_t len);
+struct jinja_value jinja_undefined_param(const struct jinja_value *name);
 struct jinja_value jinja_undefined_hint(const char *hint); /* static text */
 struct jinja_value jinja_undefined_attribute(const struct jinja_value *obj,
                                              const struct jinja_value *name);
