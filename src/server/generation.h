@@ -12,6 +12,7 @@
 #define SERVER_GENERATION_H
 
 #include "event_log.h"
+#include "openai_logprobs.h"
 #include "openai_types.h"
 
 struct exchange;
@@ -40,8 +41,8 @@ struct call {
 struct choice {
     bool is_begun; /* its first chunk is written */
     uint32_t output_tokens;
-    size_t n_text_chars; /* characters that text_offset has counted */
-    size_t first_offset; /* in the log being written, or GENERATION_NO_RECORD */
+    struct openai_cursor cursor; /* for text_offset */
+    size_t first_offset;         /* in the log being written, or GENERATION_NO_RECORD */
     size_t last_offset;
 };
 

@@ -6,10 +6,10 @@
  * "bytes:\xe2\x82", which is what OpenAI's own API does, and which keeps different tokens
  * different.
  *
- * text_offset counts characters of "text" in front of the token. For the output it is the sum of
- * what the tokens before it add; a token that only continues a character points at that character.
- * For an echoed prompt the text is known whole, and the tokens are laid along it: a token that is
- * not found there (a BOS that tokenising added) takes no room. */
+ * text_offset counts characters of "text" in front of the token: what the tokens before it add,
+ * with U+FFFD where their bytes are no characters, as in the text. A token that only continues a
+ * character points at that character. A special token adds nothing where the text does not show it:
+ * a BOS that tokenising put before a prompt, an end token. */
 #include "openai_logprobs.h"
 
 #include "base/utf8.h"
@@ -128,15 +128,36 @@ static void add_token(struct openai_logprobs *lists, const struct radish_model *
     buf_printf(&lists->offsets, "%zu", offset);
 }
 
-static bool is_continuation(char byte) {
-    return ((unsigned char)byte & 0xC0) == 0x80;
+/* Takes n bytes off the front of the partial character, as one character of the text. */
+static void emit_char(struct openai_cursor *cursor, size_t n, uint32_t code_point) {
+    char encoded[4];
+    cursor->n_chars++;
+    cursor->n_bytes += utf8_encode(code_point, encoded);
+    cursor->n_partial -= n;
+    memmove(cursor->partial, cursor->partial + n, cursor->n_partial);
 }
 
-/* Characters that begin in these bytes. */
-static size_t count_begun(const char *bytes, size_t len) {
-    size_t n = 0;
-    for (size_t i = 0; i < len; i++) n += !is_continuation(bytes[i]);
-    return n;
+/* Adds one byte; bytes that can be no character become U+FFFD, as in the text itself. With
+ * stops_before, the character that the byte belongs to is left for later. */
+static void push_byte(struct openai_cursor *cursor, char byte, bool stops_before) {
+    cursor->partial[cursor->n_partial++] = byte;
+    while (cursor->n_partial) {
+        uint32_t code_point = 0;
+        size_t n = utf8_decode_partial(cursor->partial, cursor->n_partial, &code_point);
+        if (!n || (stops_before && n == cursor->n_partial)) return;
+        emit_char(cursor, n, code_point);
+    }
+}
+
+/* The index of the character that the token's first byte belongs to. */
+static size_t find_offset(const struct openai_cursor *cursor, const char *bytes, size_t len) {
+    struct openai_cursor ahead = *cursor;
+    if (len) push_byte(&ahead, bytes[0], /*stops_before=*/true);
+    return ahead.n_chars;
+}
+
+static void push_bytes(struct openai_cursor *cursor, const char *bytes, size_t len) {
+    for (size_t i = 0; i < len; i++) push_byte(cursor, bytes[i], /*stops_before=*/false);
 }
 
 static bool is_special(const struct radish_model *model, int32_t id) {
@@ -152,38 +173,41 @@ static bool is_special(const struct radish_model *model, int32_t id) {
 }
 
 void openai_logprobs_add(struct openai_logprobs *lists, const struct radish_model *model,
-                         const struct event_view *view, bool has_specials, size_t *n_chars) {
+                         const struct event_view *view, bool has_specials,
+                         struct openai_cursor *cursor) {
     const struct radish_logprob *tops = view->tops;
     for (uint32_t i = 0; i < view->record->n_tokens; i++) {
         const struct event_token *token = &view->tokens[i];
         size_t len = 0;
         const char *bytes = find_bytes(model, token->id, &len);
-        bool continues = len && is_continuation(bytes[0]) && *n_chars;
-        add_token(lists, model, token, tops, *n_chars - continues);
-        if (has_specials || !is_special(model, token->id)) *n_chars += count_begun(bytes, len);
+        add_token(lists, model, token, tops, find_offset(cursor, bytes, len));
+        if (has_specials || !is_special(model, token->id)) push_bytes(cursor, bytes, len);
         tops += token->n_top;
     }
+}
+
+/* Whether the text goes on with these bytes. */
+static bool is_next(const struct openai_cursor *cursor, const char *text, size_t text_len,
+                    const char *bytes, size_t len) {
+    return cursor->n_bytes <= text_len && len <= text_len - cursor->n_bytes &&
+           !memcmp(text + cursor->n_bytes, bytes, len);
 }
 
 void openai_logprobs_add_prompt(struct openai_logprobs *lists, const struct radish_model *model,
                                 const struct event_view *view, const char *text, size_t text_len) {
     const struct radish_logprob *tops = view->tops;
-    size_t at = 0, n_chars = 0;
+    struct openai_cursor cursor = {0};
     for (uint32_t i = 0; i < view->record->n_tokens; i++) {
         const struct event_token *token = &view->tokens[i];
         size_t len = 0;
         const char *bytes = find_bytes(model, token->id, &len);
-        bool continues = len && is_continuation(bytes[0]) && n_chars;
-        add_token(lists, model, token, tops, n_chars - continues);
+        add_token(lists, model, token, tops, find_offset(&cursor, bytes, len));
         tops += token->n_top;
         /* A tokenizer may have put a space in front of the text that decoding takes away. */
-        if (!at && len > 1 && bytes[0] == ' ' && text_len && text[0] != ' ') {
-            bytes++;
-            len--;
-        }
-        if (len > text_len - at || memcmp(text + at, bytes, len)) continue;
-        at += len;
-        n_chars += count_begun(bytes, len);
+        bool has_extra_space =
+            !cursor.n_bytes && len && bytes[0] == ' ' && !is_next(&cursor, text, text_len, " ", 1);
+        if (is_next(&cursor, text, text_len, bytes, len) || !is_special(model, token->id))
+            push_bytes(&cursor, bytes + has_extra_space, len - has_extra_space);
     }
 }
 

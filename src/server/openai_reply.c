@@ -11,6 +11,7 @@
  * stop string may be starting) make a chunk only where logprobs are wanted. */
 #include "openai_reply.h"
 
+#include "base/utf8.h"
 #include "exchange.h"
 #include "json_out.h"
 #include "openai_logprobs.h"
@@ -89,7 +90,7 @@ static void write_completion_logprobs(struct generation *g, struct choice *choic
     }
     for (size_t at = choice->first_offset; at != GENERATION_NO_RECORD;) {
         struct event_view view = event_log_view(&g->log, at);
-        openai_logprobs_add(&lists, model, &view, g->has_specials, &choice->n_text_chars);
+        openai_logprobs_add(&lists, model, &view, g->has_specials, &choice->cursor);
         at = next_record(&view);
     }
     openai_logprobs_write(&lists, out);
@@ -222,8 +223,8 @@ static void write_choice_chunks(struct generation *g, uint32_t choice_idx) {
 static void place_output(struct generation *g) {
     for (uint32_t i = 0; i < g->n_choices; i++) {
         const struct call *call = &g->calls[i / g->n];
-        for (size_t k = 0; k < call->echo_len; k++)
-            g->choices[i].n_text_chars += ((unsigned char)call->echo_text[k] & 0xC0) != 0x80;
+        if (call->echo_text)
+            g->choices[i].cursor.n_chars = utf8_count(call->echo_text, call->echo_len);
     }
 }
 

@@ -39,7 +39,7 @@ def test_while_streaming(server, leave):
     server.wait_idle()
     sock = server.start_post("/v1/completions", {**LONG, "stream": True})
     read_until(sock, b"data: ")
-    assert server.health()["kv_slots_free"] < server.health()["kv_slots_total"]
+    server.wait(lambda h: h["kv_slots_free"] < h["kv_slots_total"])
     check_abort(server, sock, leave)
 
 

@@ -38,7 +38,7 @@ def test_stopping_refuses_new_requests_and_finishes_running_ones(start, number):
 
 
 def test_after_the_grace_time_streams_end_with_abort(start):
-    server = start("--stop-grace-seconds", "0.2")
+    server = start("--stop-grace-seconds", "0.2", "--max-total-tokens", "70000")
     sock = server.start_post("/v1/completions", {**LONG, "n": 16})
     whole = server.start_post("/v1/completions", {**LONG, "stream": False})
     got = read_until(sock, b"data: ")
