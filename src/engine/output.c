@@ -276,7 +276,7 @@ void output_step(struct radish_engine *engine, const struct batch *batch) {
     }
     for (uint32_t i = 0; i < batch->n_seqs; i++) {
         struct engine_choice *choice = ((struct sched_seq *)batch->seqs[i].user)->user;
-        if (!choice->is_done && choice->seq.state == SCHED_DECODING &&
+        if (!choice->is_done && choice->seq.state == SCHED_SEQ_DECODING &&
             !choice->request->r.max_new_tokens)
             output_end(engine, choice, RADISH_FINISH_LENGTH, RADISH_OK);
     }

@@ -13,8 +13,8 @@
  * left, step:     [a][b][c][d d d ... 512]    chunk_tokens 512: all go to D, E waits, F may be
  * admitted as long as prefill_tokens_max and its worst case allow
  *
- *   slots of one sequence:   | computed | chunk |  held ahead  |  promised, not yet taken  |
- *                            0      n_computed  kv_len       n_held                     worst case
+ *   slots of one sequence:   |  cached  | chunk |  held ahead  |  promised, not yet taken  |
+ *                            0       n_cached  kv_len       n_held                     worst case
  *
  * Taking every slot at admission would be simpler still, but then the pool's fill would tell what
  * may be written, not what is. Slots are taken for the whole prompt at once and for RUN_TOKENS
@@ -47,7 +47,7 @@ struct sched {
     struct slot_table *table;
     struct seq_list queue, running;
     uint32_t n_slots_promised;    /* to running sequences, beyond what they hold */
-    uint32_t n_prefill_remaining; /* prompt tokens of running sequences that are not computed */
+    uint32_t n_prefill_remaining; /* prompt tokens of running sequences without KV yet */
     uint32_t tokens_max;          /* rows of the batch */
     struct batch batch;
 };
@@ -118,7 +118,7 @@ static void unlink_from(struct seq_list *list, struct sched_seq *seq) {
     list->n--;
 }
 
-/* Positions that may ever be written: the last token sampled is not computed. */
+/* Positions that may ever be written: the last token sampled gets no KV. */
 static uint32_t worst_tokens(const struct sched_seq *seq) {
     return seq->n_prompt + (seq->max_new_tokens ? seq->max_new_tokens - 1 : 0);
 }
@@ -129,13 +129,13 @@ static uint32_t worst_slots(const struct sched *s, const struct sched_seq *seq) 
 }
 
 void sched_push(struct sched *s, struct sched_seq *seq) {
-    RADISH_INVARIANT(seq->state == SCHED_IDLE, "a sequence is pushed twice");
+    RADISH_INVARIANT(seq->state == SCHED_SEQ_IDLE, "a sequence is pushed twice");
     RADISH_INVARIANT(seq->n_prompt &&
                          (uint64_t)seq->n_prompt + seq->max_new_tokens <= sched_tokens_max(s),
                      "%u + %u tokens, at most %u can be served", seq->n_prompt, seq->max_new_tokens,
                      sched_tokens_max(s));
-    seq->state = SCHED_QUEUED;
-    seq->n_computed = seq->n_output = 0;
+    seq->state = SCHED_SEQ_QUEUED;
+    seq->n_cached = seq->n_output = 0;
     append_to(&s->queue, seq);
 }
 
@@ -154,7 +154,7 @@ static void admit(struct sched *s) {
         RADISH_INVARIANT(status == RADISH_OK, "%u run, but there is no row", s->running.n);
         unlink_from(&s->queue, seq);
         append_to(&s->running, seq);
-        seq->state = SCHED_PREFILLING;
+        seq->state = SCHED_SEQ_PREFILLING;
         s->n_slots_promised += worst_slots(s, seq);
         s->n_prefill_remaining += seq->n_prompt;
     }
@@ -163,7 +163,7 @@ static void admit(struct sched *s) {
 /* The next n tokens of a running sequence become rows of the batch. */
 static void add_rows(struct sched *s, struct sched_seq *seq, uint32_t n) {
     struct batch *batch = &s->batch;
-    uint32_t kv_len = seq->n_computed + n;
+    uint32_t kv_len = seq->n_cached + n;
     uint32_t ahead = (seq->n_prompt > kv_len ? seq->n_prompt : kv_len) + RUN_TOKENS - 1;
     if (ahead > worst_tokens(seq)) ahead = worst_tokens(seq);
     uint32_t n_held = slot_table_n_held(s->table, seq->row);
@@ -176,9 +176,9 @@ static void add_rows(struct sched *s, struct sched_seq *seq, uint32_t n) {
     RADISH_INVARIANT(first + n <= s->tokens_max && batch->n_seqs < s->options.seqs_running_max,
                      "the batch is full");
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t position = seq->n_computed + i;
+        uint32_t position = seq->n_cached + i;
         batch->token_ids[first + i] =
-            seq->state == SCHED_PREFILLING ? seq->prompt[position] : seq->token;
+            seq->state == SCHED_SEQ_PREFILLING ? seq->prompt[position] : seq->token;
         batch->positions[first + i] = (int32_t)position;
         batch->slots[0][first + i] = (int32_t)slots[position];
     }
@@ -194,26 +194,26 @@ static void add_rows(struct sched *s, struct sched_seq *seq, uint32_t n) {
     for (uint32_t i = logits_first; i < n; i++)
         batch->logits_rows[batch->n_logits_rows++] = first + i;
     batch->n_tokens += n;
-    seq->n_computed = kv_len;
+    seq->n_cached = kv_len;
 }
 
 static void add_decode(struct sched *s, struct sched_seq *seq) {
-    RADISH_INVARIANT(seq->n_output && seq->n_computed == seq->n_prompt + seq->n_output - 1,
-                     "a sequence decodes without a token: %u computed of %u + %u", seq->n_computed,
+    RADISH_INVARIANT(seq->n_output && seq->n_cached == seq->n_prompt + seq->n_output - 1,
+                     "a sequence decodes without a token: %u cached of %u + %u", seq->n_cached,
                      seq->n_prompt, seq->n_output);
     add_rows(s, seq, 1);
 }
 
 static void add_chunk(struct sched *s, struct sched_seq *seq, struct sched_step *step) {
     uint32_t n_budget = s->options.chunk_tokens - step->n_prefill_tokens;
-    uint32_t n_left = seq->n_prompt - seq->n_computed, n = n_left < n_budget ? n_left : n_budget;
+    uint32_t n_left = seq->n_prompt - seq->n_cached, n = n_left < n_budget ? n_left : n_budget;
     if (!n) return;
-    step->n_new_seqs += seq->n_computed == 0;
+    step->n_new_seqs += seq->n_cached == 0;
     step->n_prefill_seqs++;
     step->n_prefill_tokens += n;
     add_rows(s, seq, n);
     s->n_prefill_remaining -= n;
-    if (seq->n_computed == seq->n_prompt) seq->state = SCHED_DECODING;
+    if (seq->n_cached == seq->n_prompt) seq->state = SCHED_SEQ_DECODING;
 }
 
 const struct batch *sched_fill(struct sched *s, struct sched_step *step_out) {
@@ -221,7 +221,7 @@ const struct batch *sched_fill(struct sched *s, struct sched_step *step_out) {
     s->batch.n_tokens = s->batch.n_seqs = s->batch.n_logits_rows = 0;
     admit(s);
     for (struct sched_seq *seq = s->running.head; seq; seq = seq->next) {
-        if (seq->state == SCHED_PREFILLING) {
+        if (seq->state == SCHED_SEQ_PREFILLING) {
             add_chunk(s, seq, step_out);
         } else {
             add_decode(s, seq);
@@ -233,8 +233,8 @@ const struct batch *sched_fill(struct sched *s, struct sched_step *step_out) {
 
 void sched_append(struct sched *s, struct sched_seq *seq, int32_t token) {
     (void)s;
-    RADISH_INVARIANT(seq->state == SCHED_DECODING &&
-                         seq->n_computed == seq->n_prompt + seq->n_output &&
+    RADISH_INVARIANT(seq->state == SCHED_SEQ_DECODING &&
+                         seq->n_cached == seq->n_prompt + seq->n_output &&
                          seq->n_output + 1 < seq->max_new_tokens,
                      "token %u of %u for a sequence in state %d", seq->n_output + 1,
                      seq->max_new_tokens, (int)seq->state);
@@ -244,19 +244,19 @@ void sched_append(struct sched *s, struct sched_seq *seq, int32_t token) {
 
 void sched_remove(struct sched *s, struct sched_seq *seq) {
     switch (seq->state) {
-    case SCHED_IDLE:
-    case SCHED_DONE: break;
-    case SCHED_QUEUED: unlink_from(&s->queue, seq); break;
-    case SCHED_PREFILLING:
-    case SCHED_DECODING:
-        if (seq->state == SCHED_PREFILLING)
-            s->n_prefill_remaining -= seq->n_prompt - seq->n_computed;
+    case SCHED_SEQ_IDLE:
+    case SCHED_SEQ_DONE: break;
+    case SCHED_SEQ_QUEUED: unlink_from(&s->queue, seq); break;
+    case SCHED_SEQ_PREFILLING:
+    case SCHED_SEQ_DECODING:
+        if (seq->state == SCHED_SEQ_PREFILLING)
+            s->n_prefill_remaining -= seq->n_prompt - seq->n_cached;
         s->n_slots_promised -= worst_slots(s, seq) - slot_table_n_held(s->table, seq->row);
         slot_table_give_row(s->table, seq->row);
         unlink_from(&s->running, seq);
         break;
     }
-    seq->state = SCHED_DONE;
+    seq->state = SCHED_SEQ_DONE;
 }
 
 void sched_stats(const struct sched *s, struct sched_stats *stats_out) {
@@ -275,15 +275,15 @@ bool sched_check(const struct sched *s) {
     uint32_t n_running = 0, n_queued = 0;
     for (const struct sched_seq *seq = s->running.head; seq; seq = seq->next, n_running++) {
         uint32_t n = slot_table_n_held(s->table, seq->row);
-        if (seq->state != SCHED_PREFILLING && seq->state != SCHED_DECODING) return false;
-        if (seq->state == SCHED_PREFILLING && seq->n_computed >= seq->n_prompt) return false;
-        if (seq->n_computed > n || n > worst_slots(s, seq)) return false;
-        if (seq->state == SCHED_PREFILLING) n_prefill += seq->n_prompt - seq->n_computed;
+        if (seq->state != SCHED_SEQ_PREFILLING && seq->state != SCHED_SEQ_DECODING) return false;
+        if (seq->state == SCHED_SEQ_PREFILLING && seq->n_cached >= seq->n_prompt) return false;
+        if (seq->n_cached > n || n > worst_slots(s, seq)) return false;
+        if (seq->state == SCHED_SEQ_PREFILLING) n_prefill += seq->n_prompt - seq->n_cached;
         n_held += n;
         n_promised += worst_slots(s, seq) - n;
     }
     for (const struct sched_seq *seq = s->queue.head; seq; seq = seq->next, n_queued++)
-        if (seq->state != SCHED_QUEUED || seq->n_computed) return false;
+        if (seq->state != SCHED_SEQ_QUEUED || seq->n_cached) return false;
     return n_running == s->running.n && n_queued == s->queue.n &&
            n_running + slot_table_n_rows_free(s->table) == s->options.seqs_running_max &&
            n_held == slot_table_n_slots_held(s->table) && n_prefill == s->n_prefill_remaining &&

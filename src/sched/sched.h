@@ -10,8 +10,8 @@
  *
  *   IDLE        not with the scheduler: before push. Holds nothing.
  *   QUEUED      in the queue, first come first served. Holds nothing.
- *   PREFILLING  has a row and slots for the tokens computed so far; n_computed < n_prompt.
- *   DECODING    n_computed >= n_prompt; one token a step, once sched_append() brought it.
+ *   PREFILLING  has a row and slots for the tokens cached so far; n_cached < n_prompt.
+ *   DECODING    n_cached >= n_prompt; one token a step, once sched_append() brought it.
  *   DONE        holds nothing; the owner may free it.
  *
  * Admission reserves a sequence's worst case (prompt + max_new_tokens), so that a running sequence
@@ -30,7 +30,13 @@
 
 #include "model/batch.h"
 
-enum sched_state { SCHED_IDLE, SCHED_QUEUED, SCHED_PREFILLING, SCHED_DECODING, SCHED_DONE };
+enum sched_state {
+    SCHED_SEQ_IDLE,
+    SCHED_SEQ_QUEUED,
+    SCHED_SEQ_PREFILLING,
+    SCHED_SEQ_DECODING,
+    SCHED_SEQ_DONE
+};
 
 /* One sequence (one choice of a request). The caller sets the first group before push; the
  * scheduler keeps the second, which anyone on the engine's thread may read. */
@@ -42,10 +48,10 @@ struct sched_seq {
     void *user;              /* batch_seq.user points to the sequence, this to its owner */
 
     enum sched_state state;
-    uint32_t row;        /* of the slot table, while running */
-    uint32_t n_computed; /* positions whose KV is written (or will be, by the batch just filled) */
-    uint32_t n_output;   /* tokens appended */
-    int32_t token;       /* the last one appended: input of the next step */
+    uint32_t row;      /* of the slot table, while running */
+    uint32_t n_cached; /* positions whose KV is written (or will be, by the batch just filled) */
+    uint32_t n_output; /* tokens appended */
+    int32_t token;     /* the last one appended: input of the next step */
     struct sched_seq *prev, *next; /* in the queue or among the running */
 };
 

@@ -21,7 +21,7 @@ void client_open_engine(const char *model, const struct radish_engine_options *o
                         struct radish_model **model_out, struct radish_engine **engine_out) {
     char path[512];
     struct radish_error err;
-    snprintf(path, sizeof path, "%s/models/%s", TEST_DATA, model);
+    snprintf(path, sizeof path, "%s%s", *model == '/' ? "" : TEST_DATA "/models/", model);
     if (radish_model_open(path, NULL, model_out, &err) != RADISH_OK) fail_msg("%s", err.msg);
     if (radish_engine_open(*model_out, options, engine_out, &err) != RADISH_OK)
         fail_msg("%s", err.msg);

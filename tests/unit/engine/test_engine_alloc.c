@@ -4,6 +4,7 @@
 
 #include "alloc_fail.h"
 #include "engine_client.h"
+#include "engine_int.h"
 
 enum { N_NEW = 200, N_REQUESTS = 4 };
 
@@ -69,7 +70,67 @@ static void test_the_step_path_allocates_nothing(void **state) {
     radish_model_close(model);
 }
 
+static bool attempt_build(void *user) {
+    struct engine_request *request;
+    enum radish_status status = request_build(engine, user, &request, NULL);
+    assert_true(status == RADISH_OK || status == RADISH_E_NOMEM);
+    assert_true((status == RADISH_OK) == (request != NULL));
+    request_destroy(request);
+    return status == RADISH_OK;
+}
+
+static void test_building_a_request_survives_every_failed_allocation(void **state) {
+    (void)state;
+    if (!alloc_fail_can()) skip();
+    struct radish_engine_options options = {.kv_tokens_max = 1000, .context_tokens = 512};
+    client_open_engine("llama", &options, &model, &engine);
+    const char *stops[] = {"one", "two"};
+    struct radish_logit_bias bias = {1, 1};
+    struct radish_request request = client_request(prompt, 50, 20);
+    request.n = 3;
+    request.stop = stops;
+    request.n_stop = 2;
+    request.sampling.logit_bias = &bias;
+    request.sampling.n_logit_bias = 1;
+    request.min_new_tokens = 2;
+    request.prompt_logprobs = true;
+    request.n_top_logprobs = 5;
+    request.on_event = on_event;
+
+    assert_true(alloc_fail_each(attempt_build, &request) > 8);
+
+    radish_engine_close(engine);
+    radish_model_close(model);
+}
+
+static bool attempt_render(void *user) {
+    static const char json[] =
+        "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": "
+        "\"one\"}, {\"type\": \"text\", \"text\": \"two\"}]}]}";
+    char *text;
+    size_t len;
+    enum radish_status status =
+        radish_render(user, json, sizeof json - 1, true, NULL, &text, &len, NULL);
+    assert_true((status == RADISH_OK) == (text != NULL));
+    radish_free(text);
+    return status == RADISH_OK;
+}
+
+static void test_rendering_survives_every_failed_allocation(void **state) {
+    (void)state;
+    if (!alloc_fail_can()) skip();
+    assert_int_equal(radish_model_open(TEST_DATA "/models/llama", NULL, &model, NULL), RADISH_OK);
+
+    assert_true(alloc_fail_each(attempt_render, model) > 8);
+
+    radish_model_close(model);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_the_step_path_allocates_nothing)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_step_path_allocates_nothing),
+        cmocka_unit_test(test_building_a_request_survives_every_failed_allocation),
+        cmocka_unit_test(test_rendering_survives_every_failed_allocation),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,17 +2,19 @@
  * reference's: equal for as long as the reference's best token is clearly best. */
 #include "test.h"
 
+#include "base/file_map.h"
 #include "engine_client.h"
 #include "model_golden.h"
 
-enum { N_MODELS = 2 };
-static const char *const models[N_MODELS] = {"llama", "qwen3"};
+static const char *const committed[] = {TEST_DATA "/models/llama", TEST_DATA "/models/qwen3"};
+static const char *const conformance[] = {"llama",     "llama31", "llama_bias", "llama_linear",
+                                          "llama_mha", "qwen2",   "qwen2_yarn", "qwen3"};
 
 /* Where `gap` is smaller than this part of the logits' deviation, the order of two tokens is noise.
  */
 #define GAP_MIN 0.002
 
-static uint32_t compare(const char *name, enum radish_precision precision, uint32_t chunk) {
+static uint32_t compare(const char *folder, enum radish_precision precision, uint32_t chunk) {
     struct radish_engine_options options = {.n_threads = 2,
                                             .precision = precision,
                                             .kv_tokens_max = 1000,
@@ -20,9 +22,9 @@ static uint32_t compare(const char *name, enum radish_precision precision, uint3
                                             .chunk_tokens = chunk};
     struct radish_model *model;
     struct radish_engine *engine;
-    client_open_engine(name, &options, &model, &engine);
+    client_open_engine(folder, &options, &model, &engine);
     char path[512];
-    snprintf(path, sizeof path, "%s/models/%s/golden.safetensors", TEST_DATA, name);
+    snprintf(path, sizeof path, "%s/golden.safetensors", folder);
     struct golden golden;
     golden_open(path, &golden);
     struct client *clients[GOLDEN_PROMPTS];
@@ -52,12 +54,32 @@ static uint32_t compare(const char *name, enum radish_precision precision, uint3
 
 static void test_greedy_answers_equal_the_reference(void **state) {
     (void)state;
-    for (uint32_t i = 0; i < N_MODELS; i++)
+    for (uint32_t i = 0; i < sizeof committed / sizeof *committed; i++)
         for (uint32_t chunk = 1; chunk <= 256; chunk *= 16)
-            assert_true(compare(models[i], RADISH_PRECISION_EXACT, chunk) > 24);
+            assert_true(compare(committed[i], RADISH_PRECISION_EXACT, chunk) > 24);
+}
+
+static void test_greedy_answers_of_every_family_equal_the_reference(void **state) {
+    (void)state;
+    char folder[512];
+    snprintf(folder, sizeof folder, "%s/models", golden_conformance());
+    if (!file_is_folder(folder)) {
+        printf("there is no %s\n", folder);
+        skip();
+    }
+    for (uint32_t i = 0; i < sizeof conformance / sizeof *conformance; i++) {
+        char *path = realpath(golden_conformance(), NULL);
+        assert_non_null(path);
+        snprintf(folder, sizeof folder, "%s/models/%s", path, conformance[i]);
+        free(path);
+        assert_true(compare(folder, RADISH_PRECISION_EXACT, 64) > 20);
+    }
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_greedy_answers_equal_the_reference)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_greedy_answers_equal_the_reference),
+        cmocka_unit_test(test_greedy_answers_of_every_family_equal_the_reference),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,7 +48,7 @@ static void check_batch(const struct batch *batch, const struct sched_options *o
         const struct sched_seq *o = owner(seq);
         assert_int_equal(seq->row_first, row);
         assert_true(seq->n_rows >= 1);
-        assert_int_equal(seq->kv_len, o->n_computed);
+        assert_int_equal(seq->kv_len, o->n_cached);
         assert_int_equal(seq->logits_row, logits_row);
         for (uint32_t r = 0; r < seq->n_rows; r++, row++) {
             uint32_t position = seq->kv_len - seq->n_rows + r;
@@ -70,7 +70,7 @@ static void test_a_sequence_prefills_in_chunks_then_decodes_to_its_end(void **st
     struct sched_seq seq = seq_of(150, 4);
     struct sched_step step;
     sched_push(s, &seq);
-    assert_int_equal(seq.state, SCHED_QUEUED);
+    assert_int_equal(seq.state, SCHED_SEQ_QUEUED);
 
     const uint32_t rows[] = {64, 64, 22};
     for (uint32_t i = 0; i < 3; i++) {
@@ -78,7 +78,7 @@ static void test_a_sequence_prefills_in_chunks_then_decodes_to_its_end(void **st
         assert_int_equal(batch->n_tokens, rows[i]);
         assert_int_equal(step.n_new_seqs, i == 0);
         assert_int_equal(batch->n_logits_rows, i == 2);
-        assert_int_equal(seq.state, i == 2 ? SCHED_DECODING : SCHED_PREFILLING);
+        assert_int_equal(seq.state, i == 2 ? SCHED_SEQ_DECODING : SCHED_SEQ_PREFILLING);
         check_batch(batch, &options);
         assert_true(sched_check(s));
     }
@@ -92,7 +92,7 @@ static void test_a_sequence_prefills_in_chunks_then_decodes_to_its_end(void **st
     }
     sched_remove(s, &seq);
 
-    assert_int_equal(seq.state, SCHED_DONE);
+    assert_int_equal(seq.state, SCHED_SEQ_DONE);
     assert_true(sched_is_idle(s));
     sched_destroy(s);
 }
@@ -189,8 +189,8 @@ static void test_the_running_limit_counts_sequences(void **state) {
     sched_remove(s, &seqs[1]);
     for (uint32_t i = 0; i < 3; i += 2) sched_append(s, &seqs[i], token_at(4));
     assert_int_equal(sched_fill(s, &step)->n_seqs, 3);
-    assert_int_equal(seqs[3].state, SCHED_DECODING);
-    assert_int_equal(seqs[4].state, SCHED_QUEUED);
+    assert_int_equal(seqs[3].state, SCHED_SEQ_DECODING);
+    assert_int_equal(seqs[4].state, SCHED_SEQ_QUEUED);
     for (uint32_t i = 0; i < 5; i++) sched_remove(s, &seqs[i]);
     sched_destroy(s);
 }
@@ -206,13 +206,13 @@ static void test_prefill_tokens_max_holds_back_further_prompts(void **state) {
     sched_push(s, &b);
 
     sched_fill(s, &step); /* a alone may exceed the limit; 136 of it remain */
-    assert_int_equal(b.state, SCHED_QUEUED);
+    assert_int_equal(b.state, SCHED_SEQ_QUEUED);
     sched_fill(s, &step); /* 72 remain after this one */
-    assert_int_equal(b.state, SCHED_QUEUED);
+    assert_int_equal(b.state, SCHED_SEQ_QUEUED);
     sched_fill(s, &step);
-    assert_int_equal(b.state, SCHED_QUEUED); /* 72 + 30 > 100 */
+    assert_int_equal(b.state, SCHED_SEQ_QUEUED); /* 72 + 30 > 100 */
     sched_fill(s, &step);
-    assert_int_not_equal(b.state, SCHED_QUEUED);
+    assert_int_not_equal(b.state, SCHED_SEQ_QUEUED);
 
     sched_remove(s, &a);
     sched_remove(s, &b);
@@ -232,7 +232,7 @@ static void test_all_rows_give_logits_where_they_are_wanted(void **state) {
     assert_int_equal(sched_fill(s, &step)->n_logits_rows, 64);
     assert_int_equal(sched_fill(s, &step)->n_logits_rows, 36);
 
-    assert_int_equal(none.state, SCHED_DECODING);
+    assert_int_equal(none.state, SCHED_SEQ_DECODING);
     sched_remove(s, &all);
     sched_remove(s, &none);
     sched_destroy(s);
@@ -287,10 +287,10 @@ static void end(struct history *h, struct fake *fake) {
 static void run_step(struct history *h) {
     bool was_queued[FAKES];
     for (uint32_t i = 0; i < FAKES; i++)
-        was_queued[i] = h->fakes[i].is_used && h->fakes[i].seq.state == SCHED_QUEUED;
+        was_queued[i] = h->fakes[i].is_used && h->fakes[i].seq.state == SCHED_SEQ_QUEUED;
     uint32_t n_decoding = 0;
     for (uint32_t i = 0; i < FAKES; i++)
-        n_decoding += h->fakes[i].is_used && h->fakes[i].seq.state == SCHED_DECODING;
+        n_decoding += h->fakes[i].is_used && h->fakes[i].seq.state == SCHED_SEQ_DECODING;
     struct sched_step step;
     const struct batch *batch = sched_fill(h->s, &step);
     check_batch(batch, &h->options);
@@ -300,15 +300,15 @@ static void run_step(struct history *h) {
     assert_true(batch->n_tokens || sched_is_idle(h->s)); /* whoever waits, something moves */
     uint64_t first_queued = UINT64_MAX;
     for (uint32_t i = 0; i < FAKES; i++)
-        if (h->fakes[i].is_used && h->fakes[i].seq.state == SCHED_QUEUED &&
+        if (h->fakes[i].is_used && h->fakes[i].seq.state == SCHED_SEQ_QUEUED &&
             h->fakes[i].order < first_queued)
             first_queued = h->fakes[i].order;
     for (uint32_t i = 0; i < FAKES; i++)
-        if (was_queued[i] && h->fakes[i].seq.state != SCHED_QUEUED)
+        if (was_queued[i] && h->fakes[i].seq.state != SCHED_SEQ_QUEUED)
             assert_true(h->fakes[i].order < first_queued); /* nobody overtook */
     for (uint32_t i = 0; i < batch->n_seqs; i++) {
         struct fake *fake = (struct fake *)owner(&batch->seqs[i]);
-        if (fake->seq.state != SCHED_DECODING) continue;
+        if (fake->seq.state != SCHED_SEQ_DECODING) continue;
         if (fake->seq.n_output + 1 >= fake->n_wanted)
             end(h, fake);
         else
@@ -367,9 +367,9 @@ static void test_check_sees_a_sequence_that_claims_too_much(void **state) {
     sched_fill(s, &step);
     assert_true(sched_check(s));
 
-    seq.n_computed -= 2; /* tokens to compute that nobody counts */
+    seq.n_cached -= 2; /* tokens to compute that nobody counts */
     assert_false(sched_check(s));
-    seq.n_computed += 2;
+    seq.n_cached += 2;
     seq.max_new_tokens += 5; /* a worst case that was never promised */
     assert_false(sched_check(s));
     seq.max_new_tokens -= 5;
@@ -408,8 +408,8 @@ static void test_steps_allocate_nothing(void **state) {
     sched_push(s, &b);
     for (uint32_t i = 0; i < 50; i++) {
         sched_fill(s, &step);
-        if (a.state == SCHED_DECODING) sched_append(s, &a, token_at(a.n_computed));
-        if (b.state == SCHED_DECODING) sched_append(s, &b, token_at(b.n_computed));
+        if (a.state == SCHED_SEQ_DECODING) sched_append(s, &a, token_at(a.n_cached));
+        if (b.state == SCHED_SEQ_DECODING) sched_append(s, &b, token_at(b.n_cached));
     }
     sched_remove(s, &a);
     sched_remove(s, &b);
