@@ -1,6 +1,7 @@
 /* Vocabularies in GGUF metadata: which pre-tokenizer a name means, what token types do, BOS and
  * EOS, SentencePiece's scores, and what is refused. */
 #include "model_tokenizers.h"
+#include "model_vocab.h"
 #include "test.h"
 
 #include "base/arena.h"
@@ -8,91 +9,18 @@
 #include "base/json.h"
 #include "format/gguf.h"
 #include "model/tokenizer_gguf.h"
-#include "text/byte_level.h"
 #include "text/vocab.h"
 
-/* A file of metadata only, written key by key. */
-struct file {
-    struct buf values;
-    uint64_t n_values;
-};
-
-static void put(struct file *f, const void *bytes, size_t n) {
-    buf_append(&f->values, bytes, n);
-}
-
-static void put_u64(struct file *f, uint64_t v) {
-    put(f, &v, sizeof v);
-}
-
-static void put_u32(struct file *f, uint32_t v) {
-    put(f, &v, sizeof v);
-}
-
-static void put_str(struct file *f, const char *s) {
-    put_u64(f, strlen(s));
-    put(f, s, strlen(s));
-}
-
-static void put_key(struct file *f, const char *key, uint32_t type) {
-    char full[64];
-    snprintf(full, sizeof full, "tokenizer.ggml.%s", key);
-    put_str(f, full);
-    put_u32(f, type);
-    f->n_values++;
-}
-
-static void add_str(struct file *f, const char *key, const char *value) {
-    put_key(f, key, 8);
-    put_str(f, value);
-}
-
-static void add_u32(struct file *f, const char *key, uint32_t value) {
-    put_key(f, key, 4);
-    put_u32(f, value);
-}
-
-static void add_bool(struct file *f, const char *key, bool value) {
-    put_key(f, key, 7);
-    put(f, &value, 1);
-}
-
-static void begin_array(struct file *f, const char *key, uint32_t type, size_t n) {
-    put_key(f, key, 9);
-    put_u32(f, type);
-    put_u64(f, n);
-}
-
-static void add_strs(struct file *f, const char *key, const char *const *strs, size_t n) {
-    begin_array(f, key, 8, n);
-    for (size_t i = 0; i < n; i++) put_str(f, strs[i]);
-}
-
-static void add_i32s(struct file *f, const char *key, const int32_t *values, size_t n) {
-    begin_array(f, key, 5, n);
-    put(f, values, n * sizeof *values);
-}
-
-static void add_f32s(struct file *f, const char *key, const float *values, size_t n) {
-    begin_array(f, key, 6, n);
-    put(f, values, n * sizeof *values);
-}
-
 /* The tokenizer of the file, which is then gone; NULL, and err filled, when it is refused. */
-static struct tokenizer *open_file(struct file *f, struct radish_error *err) {
+static struct tokenizer *open_file(struct vocab_file *f, struct radish_error *err) {
     struct tokenizer *tokenizer = NULL;
     struct tokenizer_spec spec;
-    struct file whole = {0};
+    struct buf bytes;
     struct gguf *gguf;
     struct arena arena;
-    put(&whole, "GGUF", 4);
-    put_u32(&whole, 3);
-    put_u64(&whole, 0);
-    put_u64(&whole, f->n_values);
-    put(&whole, f->values.data, f->values.len);
+    vocab_file_take(f, &bytes);
     memset(err, 0, sizeof *err);
-    if (gguf_open_memory((const uint8_t *)whole.values.data, whole.values.len, &gguf, err) !=
-        RADISH_OK)
+    if (gguf_open_memory((const uint8_t *)bytes.data, bytes.len, &gguf, err) != RADISH_OK)
         fail_msg("%s", err->msg);
     arena_init(&arena, 0);
     enum radish_status status = tokenizer_gguf_spec(gguf, &arena, &spec, err);
@@ -100,44 +28,8 @@ static struct tokenizer *open_file(struct file *f, struct radish_error *err) {
     assert_int_equal(err->status, status);
     arena_deinit(&arena);
     gguf_close(gguf);
-    buf_deinit(&whole.values);
-    buf_deinit(&f->values);
+    buf_deinit(&bytes);
     return tokenizer;
-}
-
-/* "gpt2" with a pre-tokenizer: the 256 bytes, then "ab" (256), "12" (257), "<ctl>" (258, control),
- * "<usr>" (259, user-defined) and "<old>" (260, unused). */
-enum { ID_AB = 256, ID_12, ID_CONTROL, ID_USER, ID_UNUSED, N_IDS };
-
-static struct file byte_file(const char *pre) {
-    static char bytes[256][8];
-    const char *tokens[N_IDS];
-    int32_t types[N_IDS];
-    static const char *const merges[] = {"a b", "1 2"};
-    struct file f = {0};
-    for (int i = 0; i < N_IDS; i++) types[i] = 1;
-    for (int i = 0; i < 256; i++) {
-        struct buf b = {0};
-        char byte = (char)i;
-        byte_level_append_chars(&byte, 1, &b);
-        snprintf(bytes[i], sizeof bytes[i], "%s", b.data);
-        buf_deinit(&b);
-        tokens[i] = bytes[i];
-    }
-    tokens[ID_AB] = "ab";
-    tokens[ID_12] = "12";
-    tokens[ID_CONTROL] = "<ctl>";
-    tokens[ID_USER] = "<usr>";
-    tokens[ID_UNUSED] = "<old>";
-    types[ID_CONTROL] = 3;
-    types[ID_USER] = 4;
-    types[ID_UNUSED] = 5;
-    add_str(&f, "model", "gpt2");
-    if (pre) add_str(&f, "pre", pre);
-    add_strs(&f, "tokens", tokens, N_IDS);
-    add_i32s(&f, "token_type", types, N_IDS);
-    add_strs(&f, "merges", merges, 2);
-    return f;
 }
 
 static void expect_ids(const struct tokenizer *t, const char *text, bool add_special,
@@ -160,8 +52,8 @@ static void expect_ids(const struct tokenizer *t, const char *text, bool add_spe
 
 static struct tokenizer *open_pre(const char *pre) {
     struct radish_error err;
-    struct file f = byte_file(pre);
-    add_bool(&f, "add_bos_token", false);
+    struct vocab_file f = vocab_file_bytes(pre);
+    vocab_file_add_bool(&f, "ggml.add_bos_token", false);
     struct tokenizer *t = open_file(&f, &err);
     if (!t) fail_msg("%s: %s", pre, err.msg);
     return t;
@@ -255,35 +147,35 @@ static void test_bos_and_eos_are_added_as_the_file_says(void **state) {
     struct tokenizer *t;
     (void)state;
 
-    struct file f = byte_file("gpt-2");
-    add_u32(&f, "bos_token_id", ID_CONTROL);
-    add_u32(&f, "eos_token_id", ID_USER);
+    struct vocab_file f = vocab_file_bytes("gpt-2");
+    vocab_file_add_u32(&f, "ggml.bos_token_id", ID_CONTROL);
+    vocab_file_add_u32(&f, "ggml.eos_token_id", ID_USER);
     t = open_file(&f, &err);
     assert_non_null(t);
     EXPECT(t, "a", true, 'a');
     tokenizer_destroy(t);
 
-    f = byte_file("gpt-2");
-    add_u32(&f, "bos_token_id", ID_CONTROL);
-    add_u32(&f, "eos_token_id", ID_USER);
-    add_bool(&f, "add_bos_token", true);
-    add_bool(&f, "add_eos_token", true);
-    add_bool(&f, "add_space_prefix", true);
+    f = vocab_file_bytes("gpt-2");
+    vocab_file_add_u32(&f, "ggml.bos_token_id", ID_CONTROL);
+    vocab_file_add_u32(&f, "ggml.eos_token_id", ID_USER);
+    vocab_file_add_bool(&f, "ggml.add_bos_token", true);
+    vocab_file_add_bool(&f, "ggml.add_eos_token", true);
+    vocab_file_add_bool(&f, "ggml.add_space_prefix", true);
     t = open_file(&f, &err);
     assert_non_null(t);
     EXPECT(t, "a", true, ID_CONTROL, ' ', 'a', ID_USER);
     EXPECT(t, "a", false, ' ', 'a');
     tokenizer_destroy(t);
 
-    f = byte_file("llama-bpe"); /* adds a BOS unless told otherwise */
-    add_u32(&f, "bos_token_id", ID_CONTROL);
+    f = vocab_file_bytes("llama-bpe"); /* adds a BOS unless told otherwise */
+    vocab_file_add_u32(&f, "ggml.bos_token_id", ID_CONTROL);
     t = open_file(&f, &err);
     assert_non_null(t);
     EXPECT(t, "a", true, ID_CONTROL, 'a');
     tokenizer_destroy(t);
 }
 
-static void expect_refusal(struct file *f, enum radish_status status, const char *words) {
+static void expect_refusal(struct vocab_file *f, enum radish_status status, const char *words) {
     struct radish_error err;
     assert_null(open_file(f, &err));
     if (err.status != status || !strstr(err.msg, words))
@@ -291,59 +183,59 @@ static void expect_refusal(struct file *f, enum radish_status status, const char
 }
 
 static void test_unknown_and_missing_names_are_refused_with_advice(void **state) {
-    struct file f;
+    struct vocab_file f;
     (void)state;
-    f = byte_file("brand-new");
+    f = vocab_file_bytes("brand-new");
     expect_refusal(&f, RADISH_E_UNSUPPORTED, "\"brand-new\"");
-    f = byte_file("default");
+    f = vocab_file_bytes("default");
     expect_refusal(&f, RADISH_E_UNSUPPORTED, "newer conversion");
-    f = byte_file(NULL);
+    f = vocab_file_bytes(NULL);
     expect_refusal(&f, RADISH_E_UNSUPPORTED, "newer conversion");
-    f = (struct file){0};
-    add_str(&f, "model", "t5");
+    f = (struct vocab_file){0};
+    vocab_file_add_str(&f, "ggml.model", "t5");
     expect_refusal(&f, RADISH_E_UNSUPPORTED, "\"t5\" is not supported (supported: gpt2, llama)");
-    f = (struct file){0};
-    add_u32(&f, "bos_token_id", 1);
+    f = (struct vocab_file){0};
+    vocab_file_add_u32(&f, "ggml.bos_token_id", 1);
     expect_refusal(&f, RADISH_E_NOT_FOUND, "no tokenizer");
 }
 
 static void test_broken_keys_are_named(void **state) {
     static const char *const one[] = {"a"}, *const no_space[] = {"ab"};
     static const int32_t types[] = {1, 1};
-    struct file f = {0};
+    struct vocab_file f = {0};
     (void)state;
-    add_str(&f, "model", "gpt2");
-    add_str(&f, "pre", "gpt-2");
+    vocab_file_add_str(&f, "ggml.model", "gpt2");
+    vocab_file_add_str(&f, "ggml.pre", "gpt-2");
     expect_refusal(&f, RADISH_E_FORMAT, "tokenizer.ggml.tokens");
 
-    f = (struct file){0};
-    add_str(&f, "model", "gpt2");
-    add_str(&f, "pre", "gpt-2");
-    add_strs(&f, "tokens", one, 1);
-    add_i32s(&f, "token_type", types, 2);
+    f = (struct vocab_file){0};
+    vocab_file_add_str(&f, "ggml.model", "gpt2");
+    vocab_file_add_str(&f, "ggml.pre", "gpt-2");
+    vocab_file_add_strs(&f, "ggml.tokens", one, 1);
+    vocab_file_add_i32s(&f, "ggml.token_type", types, 2);
     expect_refusal(&f, RADISH_E_FORMAT, "tokenizer.ggml.token_type");
 
-    f = (struct file){0};
-    add_str(&f, "model", "gpt2");
-    add_str(&f, "pre", "gpt-2");
-    add_strs(&f, "tokens", one, 1);
+    f = (struct vocab_file){0};
+    vocab_file_add_str(&f, "ggml.model", "gpt2");
+    vocab_file_add_str(&f, "ggml.pre", "gpt-2");
+    vocab_file_add_strs(&f, "ggml.tokens", one, 1);
     expect_refusal(&f, RADISH_E_FORMAT, "tokenizer.ggml.merges");
 
-    f = (struct file){0};
-    add_str(&f, "model", "gpt2");
-    add_str(&f, "pre", "gpt-2");
-    add_strs(&f, "tokens", one, 1);
-    add_strs(&f, "merges", no_space, 1);
+    f = (struct vocab_file){0};
+    vocab_file_add_str(&f, "ggml.model", "gpt2");
+    vocab_file_add_str(&f, "ggml.pre", "gpt-2");
+    vocab_file_add_strs(&f, "ggml.tokens", one, 1);
+    vocab_file_add_strs(&f, "ggml.merges", no_space, 1);
     expect_refusal(&f, RADISH_E_FORMAT, "tokenizer.ggml.merges");
 
-    f = byte_file("gpt-2");
-    add_bool(&f, "add_bos_token", true);
-    add_u32(&f, "bos_token_id", N_IDS);
+    f = vocab_file_bytes("gpt-2");
+    vocab_file_add_bool(&f, "ggml.add_bos_token", true);
+    vocab_file_add_u32(&f, "ggml.bos_token_id", N_IDS);
     expect_refusal(&f, RADISH_E_FORMAT, "bos_token_id");
 
-    f = (struct file){0};
-    add_str(&f, "model", "llama");
-    add_strs(&f, "tokens", one, 1);
+    f = (struct vocab_file){0};
+    vocab_file_add_str(&f, "ggml.model", "llama");
+    vocab_file_add_strs(&f, "ggml.tokens", one, 1);
     expect_refusal(&f, RADISH_E_FORMAT, "tokenizer.ggml.scores");
 }
 
@@ -356,13 +248,13 @@ static void test_scores_decide_which_pair_merges_first(void **state) {
     static const float scores[] = {0, 0, 0, 0, -9, -9, -9, -9, -3, -2, -4};
     struct radish_error err;
     struct buf out = {0};
-    struct file f = {0};
+    struct vocab_file f = {0};
     (void)state;
-    add_str(&f, "model", "llama");
-    add_strs(&f, "tokens", tokens, 11);
-    add_i32s(&f, "token_type", types, 11);
-    add_f32s(&f, "scores", scores, 11);
-    add_u32(&f, "bos_token_id", 1);
+    vocab_file_add_str(&f, "ggml.model", "llama");
+    vocab_file_add_strs(&f, "ggml.tokens", tokens, 11);
+    vocab_file_add_i32s(&f, "ggml.token_type", types, 11);
+    vocab_file_add_f32s(&f, "ggml.scores", scores, 11);
+    vocab_file_add_u32(&f, "ggml.bos_token_id", 1);
     struct tokenizer *t = open_file(&f, &err);
     if (!t) fail_msg("%s", err.msg);
 
@@ -406,7 +298,7 @@ static void fill_scores(yyjson_val *model, const char *const *tokens, float *sco
 static void test_a_real_sentencepiece_vocabulary_gives_the_reference_ids(void **state) {
     const char *root = conformance_folder();
     char folder[1024];
-    struct file f = {0};
+    struct vocab_file f = {0};
     struct radish_error err;
     unsigned n_rows;
     (void)state;
@@ -427,11 +319,11 @@ static void test_a_real_sentencepiece_vocabulary_gives_the_reference_ids(void **
         types[id] = id == 0 ? 2 : id < 3 ? 3 : id < 259 ? 6 : 1;
     }
     fill_scores(model, tokens, scores, n);
-    add_str(&f, "model", "llama");
-    add_strs(&f, "tokens", tokens, n);
-    add_i32s(&f, "token_type", types, n);
-    add_f32s(&f, "scores", scores, n);
-    add_u32(&f, "bos_token_id", 1);
+    vocab_file_add_str(&f, "ggml.model", "llama");
+    vocab_file_add_strs(&f, "ggml.tokens", tokens, n);
+    vocab_file_add_i32s(&f, "ggml.token_type", types, n);
+    vocab_file_add_f32s(&f, "ggml.scores", scores, n);
+    vocab_file_add_u32(&f, "ggml.bos_token_id", 1);
     struct tokenizer *t = open_file(&f, &err);
     if (!t) fail_msg("%s", err.msg);
 
