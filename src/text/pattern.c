@@ -257,6 +257,10 @@ static enum radish_status compile(struct pattern *p, const struct spec_pattern *
     p->code = pcre2_compile((PCRE2_SPTR)source.data, source.len,
                             PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C,
                             &code, &offset, NULL);
+    if (!p->code && code == PCRE2_ERROR_HEAP_FAILED) {
+        status = error_nomem(err);
+        goto done;
+    }
     if (!p->code) {
         PCRE2_UCHAR reason[128] = "";
         pcre2_get_error_message(code, reason, sizeof reason);
@@ -357,6 +361,7 @@ enum radish_status pattern_cursor_next(struct pattern_cursor *c, bool *found_out
     while (c->at <= c->len) {
         int rc = search(c);
         if (rc == PCRE2_ERROR_NOMATCH) break;
+        if (rc == PCRE2_ERROR_NOMEMORY) return error_nomem(err);
         if (rc < 0)
             return error_set_at(
                 err, RADISH_E_LIMIT, c->at,
