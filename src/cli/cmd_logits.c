@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 struct rows {
@@ -132,6 +133,19 @@ static int write_file(const char *path, struct rows *rows, const struct radish_e
     return -1;
 }
 
+/* The engine's figures once they count all of the prompt: they are published between steps, a
+ * moment after the last event of the request. */
+static void read_info(struct radish_engine *engine, uint64_t n_prompt_tokens,
+                      struct radish_engine_info *info_out) {
+    enum { TRIES = 5000 };
+    const struct timespec moment = {.tv_nsec = 1000000};
+    for (int i = 0; i < TRIES; i++) {
+        radish_engine_info(engine, info_out);
+        if (info_out->prompt_tokens_total >= n_prompt_tokens) return;
+        nanosleep(&moment, NULL);
+    }
+}
+
 /* Runs the prompt and writes the file. */
 static int compute(const struct args *args, struct radish_engine *engine, const int32_t *ids,
                    struct rows *rows) {
@@ -149,7 +163,7 @@ static int compute(const struct args *args, struct radish_engine *engine, const 
     buf_init(&text, 0);
     while (generate_wait(g, 1000, &text)) buf_clear(&text);
     buf_deinit(&text);
-    radish_engine_info(engine, &after);
+    read_info(engine, before.prompt_tokens_total + rows->n_rows, &after);
     generate_result(g, &result);
     int rc;
     if (result.finish == RADISH_FINISH_ERROR || result.finish == RADISH_FINISH_ABORT)
