@@ -224,8 +224,53 @@ static void test_model_gives_the_reference_logits_under_every_schedule(void **st
     assert_true(fast <= 1);
 }
 
+static void test_families_not_served_are_refused_by_name(void **state) {
+    (void)state;
+    static const char *const others[][2] = {
+        {"cohere2", "Cohere2ForCausalLM"},
+        {"deepseek_v3", "DeepseekV3ForCausalLM"},
+        {"exaone4", "Exaone4ForCausalLM"},
+        {"gemma2", "Gemma2ForCausalLM"},
+        {"gemma3", "Gemma3ForCausalLM"},
+        {"glm4", "Glm4ForCausalLM"},
+        {"gpt_neox", "GPTNeoXForCausalLM"},
+        {"gpt_oss", "GptOssForCausalLM"},
+        {"granite", "GraniteForCausalLM"},
+        {"lfm2", "Lfm2ForCausalLM"},
+        {"mistral_swa", "MistralForCausalLM"},
+        {"mixtral", "MixtralForCausalLM"},
+        {"nemotron", "NemotronForCausalLM"},
+        {"olmo2", "Olmo2ForCausalLM"},
+        {"phi", "PhiForCausalLM"},
+        {"phi3", "Phi3ForCausalLM"},
+        {"phi3_partial", "Phi3ForCausalLM"},
+        {"qwen3_5", "Qwen3_5ForCausalLM"},
+        {"qwen3_moe", "Qwen3MoeForCausalLM"},
+        {"qwen3_next", "Qwen3NextForCausalLM"},
+        {"smollm3", "SmolLM3ForCausalLM"},
+        {"stablelm", "StableLmForCausalLM"},
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        struct model_file *file;
+        struct model_config config;
+        struct radish_error err = {0};
+        char path[512];
+        snprintf(path, sizeof path, "%s/models/%s", golden_conformance(), others[i][0]);
+        if (!file_is_folder(path)) {
+            printf("skipped: %s is not there\n", path);
+            n_skipped++;
+            skip();
+        }
+        if (model_file_open(path, false, &file, &err) != RADISH_OK) fail_msg("%s", err.msg);
+        assert_int_equal(config_read(file, &config, &err), RADISH_E_UNSUPPORTED);
+        assert_non_null(strstr(err.msg, others[i][1]));
+        model_file_close(file);
+    }
+}
+
 int main(void) {
-    struct CMUnitTest tests[N_ROWS];
+    struct CMUnitTest tests[N_ROWS + 1] = {
+        [N_ROWS] = cmocka_unit_test(test_families_not_served_are_refused_by_name)};
     for (int i = 0; i < N_ROWS; i++)
         tests[i] = (struct CMUnitTest){
             .name = rows[i].name,
