@@ -1,5 +1,6 @@
-/* id_list.c - growth by doubling: pushes cost O(1) amortised. A text of n bytes gives at most a few
- * ids per byte, so the list is bounded by the text. */
+/* id_list.c - growth by doubling: a push costs O(1) amortised, and the common one is a store in
+ * line (id_list.h). A text of n bytes gives at most a few ids per byte, so the list is bounded by
+ * the text, and the text by whoever reads it. */
 #include "id_list.h"
 
 #include "base/mem.h"

@@ -55,7 +55,7 @@ struct spec_pattern {
     X(NFKD, "NFKD")                                                                                \
     X(LOWERCASE, "Lowercase")                                                                      \
     X(STRIP, "Strip")                /* strips_left, strips_right */                               \
-    X(STRIP_ACCENTS, "StripAccents") /* drops combining marks */                                  \
+    X(STRIP_ACCENTS, "StripAccents") /* drops combining marks */                                   \
     X(PREPEND, "Prepend")            /* content, before any text that is not empty */              \
     X(REPLACE, "Replace")            /* pattern by content */                                      \
     X(BYTE_LEVEL, "ByteLevel")       /* bytes to the byte-level alphabet */
