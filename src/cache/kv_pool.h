@@ -8,11 +8,11 @@
  *
  * Owns: a bitmap of pages. Caller keeps: every slot between take and give. Threads: the engine's
  * thread. Nothing is allocated after create.
- * Invariants (checked at every call where slots change hands, in release builds too;
- * kv_pool_check() recomputes (3)): (1) A page is either free or taken; giving a free page, page 0
- * or a foreign slot aborts. (2) What take returns is whole pages, each ascending; where the pool is
- * not fragmented, one ascending run. (3) n_slots_free == page_slots * free pages; a summary bit is
- * set iff its word has a free page. */
+ * Invariants, checked wherever slots change hands, in release builds too:
+ *  (1) A page is free or taken; giving a free page, page 0 or a foreign slot aborts.
+ *  (2) What take returns is whole pages; one ascending run where the pool is not fragmented.
+ *  (3) n_free == page_slots * free pages; a summary bit is set iff its word has a free page
+ *      (recomputed by kv_pool_check()). */
 #ifndef CACHE_KV_POOL_H
 #define CACHE_KV_POOL_H
 

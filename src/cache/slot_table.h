@@ -4,12 +4,14 @@
  *   row 3:  position 0   1   2   3   4  |
  *           slot     17  18  19  64  65 |  66 67      n_held = 7: 5 in use, 2 slack for what comes
  *
- * Owns: the rows, and while a row is taken the slots in it: a slot is either free in the pool or in
- * exactly one row. Memory for all rows is reserved at create and touched as it is used. Caller
- * keeps: row numbers. The pool must outlive the table. Threads: the engine's thread. Invariants
- * (slot_table_check()): (1) Every held slot is in one row, once, and not free in the pool. (2)
- * n_slots_held == sum of held slots; with the pool: free + held == usable. (3) Slots go back to the
- * pool in one function only: slot_table_give_row(). */
+ * Owns: the rows, and while a row is taken the slots in it. Memory for all rows is reserved at
+ * create and touched as it is used. Caller keeps: row numbers. The pool must outlive the table.
+ * Threads: the engine's thread.
+ *
+ * Invariants, recomputed by slot_table_check():
+ *  (1) Every held slot is in one row, once, and not free in the pool.
+ *  (2) n_slots_held == sum of held slots; with the pool: free + held == usable.
+ *  (3) Slots go back to the pool in one function only: slot_table_give_row(). */
 #ifndef CACHE_SLOT_TABLE_H
 #define CACHE_SLOT_TABLE_H
 

@@ -1,20 +1,17 @@
 /* engine_int.h - the inside of struct radish_engine, for engine/ and its tests.
  *
- *   callers' threads          | lock |              the engine's thread
- *   radish_engine_submit ---> inbox ---+
- *   radish_engine_abort  ---> aborts --+--> hand_over() once a step --> sched --> runner -->
- * sampling radish_engine_info   <--- info   <-+                                             |
- *                                                          events <-- output.c <-----+
+ *   callers' threads         | lock |        the engine's thread
+ *   radish_engine_submit --> inbox ---+
+ *   radish_engine_abort ---> aborts --+--> hand_over(), once a step
+ *   radish_engine_info <---- info <---+      sched -> runner -> sampling -> output.c -> events
  *
  * A request's memory is one arena, made by the thread that submits, freed by the engine's thread
  * after the last event. Requests live in a table; a request's id names its cell and is never
  * reused:
  *
- *   id = count * table_size + cell          so that find is one comparison and a stale id finds
- * nothing
+ *   id = count * table_size + cell      find is one comparison; a stale id finds nothing
  *
- * Request:  INBOX -> LIVE (its choices are with the scheduler) -> DEAD (all choices ended) -> freed
- */
+ * Request: INBOX -> LIVE (its choices are with the scheduler) -> DEAD (all ended) -> freed */
 #ifndef ENGINE_ENGINE_INT_H
 #define ENGINE_ENGINE_INT_H
 

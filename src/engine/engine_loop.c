@@ -6,9 +6,12 @@
  * callbacks may call back into the engine; between steps nothing can be missed: an abort takes
  * effect within one step in whatever phase its request is.
  *
- *   hand_over():  lock | dead requests leave the table | figures out | sleep while there is nothing
- * to do | inbox and aborts in | unlock | memory of the dead is freed then:         push new
- * choices, end aborted and timed-out ones, sched_fill(), output_step(), log lines
+ *   hand_over():  lock
+ *                 dead requests leave the table; figures go out
+ *                 sleep while there is nothing to do
+ *                 inbox and aborts come in
+ *                 unlock; the memory of the dead is freed
+ *   then:         push new choices, end aborted and late ones, sched_fill(), output_step(), log
  *
  * An idle engine sleeps on a condition variable and uses no processor. With nothing running but
  * something queued it never sleeps: the head of the queue can always be admitted then.

@@ -4,9 +4,8 @@
  * is either a row of its prompt (somebody wants its logprobs or the logits themselves) or the one
  * sampled from:
  *
- *   rows of a block:  | prompt row of A | prompt row of A | sampled A | sampled B | sampled C |
- *                       logprob of the next prompt token      one sampler per worker, all rows at
- * once
+ *   rows of a block:  prompt row of A | prompt row of A | sampled A | sampled B | sampled C
+ *                     logprob of the next prompt token  | one sampler per worker, all at once
  *
  * Sampling is a function of the row and the request, so it runs on all compute threads; what
  * follows is per choice and short, and runs in order on the engine's thread:

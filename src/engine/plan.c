@@ -1,8 +1,7 @@
 /* plan.c - sizes the KV pool from what weights and scratch leave, or says why it cannot.
  *
- *   have = memory available | weights | scratch |        left        |
- *                                               | KV pool = fraction |  stays free: page cache,
- * others
+ *   have:  weights | scratch |                left                     |
+ *                             KV pool = fraction | stays free: page cache |
  *
  * The problem: a server that finds out under load that memory is short has already failed somebody.
  * So everything is counted before anything is loaded, and a plan that does not fit is refused with

@@ -4,14 +4,14 @@
  * three rules that need no search and no clock:
  *
  *   1. Admission is strictly in order and reserves a sequence's worst case, as a number, not as
- * slots. So what runs can always go on, and the head of the queue gets in after finitely many ends.
+ *      slots: what runs can always go on, and the head of the queue gets in after a few ends.
  *   2. Every running decode is in every step: a stream never waits for another's prompt.
  *   3. What is left of a step, chunk_tokens, goes to prefilling sequences in order of admission.
  *
- *        queue:    F -> G -> H                 (holds nothing)
- *        running:  A -> B -> C -> D -> E       A B C decode: 1 row each; D has 900 prompt tokens
- * left, step:     [a][b][c][d d d ... 512]    chunk_tokens 512: all go to D, E waits, F may be
- * admitted as long as prefill_tokens_max and its worst case allow
+ *   queue:    F -> G -> H              hold nothing
+ *   running:  A -> B -> C -> D -> E    A B C decode, D has 900 prompt tokens left
+ *   step:     a b c d d d ... d        3 + 512 rows: the chunk goes to D, E waits; F is admitted as
+ *                                      soon as prefill_tokens_max and its worst case allow
  *
  *   slots of one sequence:   |  cached  | chunk |  held ahead  |  promised, not yet taken  |
  *                            0       n_cached  kv_len       n_held                     worst case

@@ -19,10 +19,12 @@
  * the head waits until its worst case fits, nobody overtakes, so nobody starves.
  *
  * Owns: pool and slot table, the batch. Caller keeps: struct sched_seq, from push until DONE, at
- * one address. Threads: the engine's thread. Nothing is allocated after create. Invariants
- * (sched_check()): (1) free + private == usable; every slot is owned once (slot_table_check()). (2)
- * A running sequence holds exactly one row; held slots <= its worst case in whole pages. (3)
- * n_slots_promised == sum over running of (worst case - held) <= free. */
+ * one address. Threads: the engine's thread. Nothing is allocated after create.
+ *
+ * Invariants, recomputed by sched_check():
+ *  (1) free + private == usable; every slot is owned once (slot_table_check()).
+ *  (2) A running sequence holds exactly one row; held slots <= its worst case in whole pages.
+ *  (3) n_slots_promised == sum over running of (worst case - held) <= free. */
 #ifndef SCHED_SCHED_H
 #define SCHED_SCHED_H
 
