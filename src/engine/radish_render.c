@@ -9,7 +9,8 @@
  *   given JSON --copy--> mutable: bos_token ... added where absent, contents joined --copy-->
  * render
  *
- * Cost: two copies of the document, small beside the rendering. */
+ * Cost: two copies of the document, small beside the rendering. (The two public functions have
+ * eight parameters: text and JSON each come with a length and go with one.) */
 #include "engine/model_int.h"
 
 #include "base/buf.h"

@@ -1,5 +1,8 @@
-/* radish_text.c - the public text functions: thin, since text/ does the work; they translate flags,
- * ownership and names. */
+/* radish_text.c - the public text functions over an opened model.
+ *
+ * Thin, since text/ does the work: they turn flags into arguments and a growing buffer into memory
+ * that the caller frees. What they add is the contract of radish.h: outputs are NULL and 0 whenever
+ * the result is not OK, and never NULL when it is, also for an empty text. */
 #include "engine/model_int.h"
 
 #include "base/buf.h"
