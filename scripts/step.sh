@@ -11,28 +11,29 @@ say() { printf '[%s] %s\n' "$step_name" "$*"; }
 die() { printf '[%s] %s\n' "$step_name" "$*" >&2; exit 1; }
 
 step() {
-  local text=$1 log pid began rc=0 ticks=0
+  # The names are long because the command may be a function of the caller, which would see short ones in place of its own.
+  local step_text=$1 step_log step_pid step_began step_rc=0 step_ticks=0
   shift
-  log=$(mktemp)
-  began=$(date +%s)
-  printf '[%s] %s ' "$step_name" "$text"
-  "$@" >"$log" 2>&1 </dev/null &
-  pid=$!
+  step_log=$(mktemp)
+  step_began=$(date +%s)
+  printf '[%s] %s ' "$step_name" "$step_text"
+  "$@" >"$step_log" 2>&1 </dev/null &
+  step_pid=$!
   # Ctrl-C reaches the command too (same process group); without a group, it is ended here.
-  trap 'kill "$pid" 2>/dev/null; rm -f "$log"; echo; exit 130' INT TERM
-  while kill -0 "$pid" 2>/dev/null; do
+  trap 'kill "$step_pid" 2>/dev/null; rm -f "$step_log"; echo; exit 130' INT TERM
+  while kill -0 "$step_pid" 2>/dev/null; do
     sleep 0.2
-    ticks=$((ticks + 1))
-    [ $((ticks % 10)) != 0 ] || printf .
+    step_ticks=$((step_ticks + 1))
+    [ $((step_ticks % 10)) != 0 ] || printf .
   done
-  wait "$pid" || rc=$?
+  wait "$step_pid" || step_rc=$?
   trap - INT TERM
-  if [ "$rc" = 0 ]; then
-    printf ' done (%d s)\n' $(($(date +%s) - began))
+  if [ "$step_rc" = 0 ]; then
+    printf ' done (%d s)\n' $(($(date +%s) - step_began))
   else
-    printf ' FAILED (exit %d)\n' "$rc"
-    tail -n "${step_log_lines:-40}" "$log" >&2
+    printf ' FAILED (exit %d)\n' "$step_rc"
+    tail -n "${step_log_lines:-40}" "$step_log" >&2
   fi
-  rm -f "$log"
-  return "$rc"
+  rm -f "$step_log"
+  return "$step_rc"
 }
