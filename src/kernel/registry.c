@@ -31,13 +31,23 @@ static bool accepts_heads(const struct kernel_shape *shape, char *reason_out, si
 }
 
 #if defined(__x86_64__)
+static bool accepts_heads_by(const struct kernel_shape *shape, uint32_t lanes, char *reason_out,
+                             size_t reason_bytes) {
+    if (!accepts_heads(shape, reason_out, reason_bytes)) return false;
+    if (shape->head_dim % 8 == 0 && shape->v_head_dim % lanes == 0) return true;
+    snprintf(reason_out, reason_bytes, "head_dim %u is no multiple of 8 or V's %u none of %u",
+             shape->head_dim, shape->v_head_dim, lanes);
+    return false;
+}
+
 static bool accepts_heads_by_8(const struct kernel_shape *shape, char *reason_out,
                                size_t reason_bytes) {
-    if (!accepts_heads(shape, reason_out, reason_bytes)) return false;
-    if (shape->head_dim % 8 == 0 && shape->v_head_dim % 8 == 0) return true;
-    snprintf(reason_out, reason_bytes, "head_dim %u or %u is no multiple of 8", shape->head_dim,
-             shape->v_head_dim);
-    return false;
+    return accepts_heads_by(shape, 8, reason_out, reason_bytes);
+}
+
+static bool accepts_heads_by_16(const struct kernel_shape *shape, char *reason_out,
+                                size_t reason_bytes) {
+    return accepts_heads_by(shape, 16, reason_out, reason_bytes);
 }
 #endif
 

@@ -43,7 +43,9 @@ INLINE void multiply_tile(const struct matmul_part *p, enum pack_format format, 
     __m256 low[MR_MAX][NP_MAX], high[MR_MAX][NP_MAX];
     UNROLL for (int m = 0; m < mr; m++) {
         x[m] = p->a.x + (size_t)(row + (uint32_t)m) * p->a.x_stride;
-        UNROLL for (int n = 0; n < np; n++) low[m][n] = high[m][n] = _mm256_setzero_ps();
+        UNROLL for (int n = 0; n < np; n++) {
+            low[m][n] = high[m][n] = _mm256_setzero_ps();
+        }
     }
     for (size_t k = 0; k < n_in; k++) {
         UNROLL for (int n = 0; n < np; n++) {
@@ -53,7 +55,8 @@ INLINE void multiply_tile(const struct matmul_part *p, enum pack_format format, 
                 const __m256 value = _mm256_broadcast_ss(x[m] + k);
                 low[m][n] = _mm256_fmadd_ps(value, w_low, low[m][n]);
                 high[m][n] = _mm256_fmadd_ps(value, w_high, high[m][n]);
-                SETTLE(low[m][n], high[m][n]);
+                SETTLE(low[m][n]);
+                SETTLE(high[m][n]);
             }
         }
     }

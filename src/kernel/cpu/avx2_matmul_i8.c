@@ -44,7 +44,9 @@ INLINE void dot_block(const struct i8_kind kind, const uint8_t *w, const int8_t 
     const __m256i ones = _mm256_set1_epi16(1);
     for (int first = 0; first < kind.block / 4; first += kind.run_groups) {
         __m256i low[MR_MAX], high[MR_MAX];
-        UNROLL for (int m = 0; m < mr; m++) low[m] = high[m] = _mm256_setzero_si256();
+        UNROLL for (int m = 0; m < mr; m++) {
+            low[m] = high[m] = _mm256_setzero_si256();
+        }
         NO_UNROLL for (int g = first; g < first + kind.run_groups; g++) {
             const __m256i *at = (const __m256i *)(const void *)(w + g * GROUP_BYTES);
             const __m256i w_low = _mm256_load_si256(at), w_high = _mm256_load_si256(at + 1);
@@ -52,7 +54,8 @@ INLINE void dot_block(const struct i8_kind kind, const uint8_t *w, const int8_t 
                 const __m256i quad = broadcast4(a[m] + k + g * 4);
                 low[m] = _mm256_add_epi16(low[m], _mm256_maddubs_epi16(w_low, quad));
                 high[m] = _mm256_add_epi16(high[m], _mm256_maddubs_epi16(w_high, quad));
-                SETTLE(low[m], high[m]);
+                SETTLE(low[m]);
+                SETTLE(high[m]);
             }
         }
         UNROLL for (int m = 0; m < mr; m++) {
@@ -68,7 +71,9 @@ INLINE void dot_block(const struct i8_kind kind, const uint8_t *w, const int8_t 
 INLINE void dot_block_signed(const struct i8_kind kind, const uint8_t *w, const int8_t *const *a,
                              int k, const int mr, __m256i *low32, __m256i *high32) {
     const __m256i ones = _mm256_set1_epi16(1), flip = _mm256_set1_epi8((char)-128);
-    UNROLL for (int m = 0; m < mr; m++) low32[m] = high32[m] = _mm256_setzero_si256();
+    UNROLL for (int m = 0; m < mr; m++) {
+        low32[m] = high32[m] = _mm256_setzero_si256();
+    }
     NO_UNROLL for (int g = 0; g < kind.block / 4; g++) {
         const __m256i *at = (const __m256i *)(const void *)(w + g * GROUP_BYTES);
         const __m256i w_low = _mm256_xor_si256(_mm256_load_si256(at), flip);
@@ -80,7 +85,8 @@ INLINE void dot_block_signed(const struct i8_kind kind, const uint8_t *w, const 
             const __m256i p_high = _mm256_maddubs_epi16(size_high, _mm256_sign_epi8(quad, w_high));
             low32[m] = _mm256_add_epi32(low32[m], _mm256_madd_epi16(p_low, ones));
             high32[m] = _mm256_add_epi32(high32[m], _mm256_madd_epi16(p_high, ones));
-            SETTLE(low32[m], high32[m]);
+            SETTLE(low32[m]);
+            SETTLE(high32[m]);
         }
     }
 }
@@ -90,7 +96,9 @@ INLINE void add_block(const struct i8_kind kind, const uint8_t *w, const struct 
                       size_t act_stride, const int part, const int mr, __m256 *low, __m256 *high) {
     __m256i low32[MR_MAX], high32[MR_MAX];
     const int8_t *a[MR_MAX];
-    UNROLL for (int m = 0; m < mr; m++) a[m] = act[(size_t)m * act_stride].q;
+    UNROLL for (int m = 0; m < mr; m++) {
+        a[m] = act[(size_t)m * act_stride].q;
+    }
     if (kind.run_groups)
         dot_block(kind, w, a, part * kind.block, mr, low32, high32);
     else
@@ -121,14 +129,18 @@ INLINE void multiply_tile(const struct matmul_part *p, const struct i8_kind kind
     const struct act_block *act = p->a.blocks + row * n_blocks;
     const size_t block_bytes = p->w->block_bytes;
     __m256 low[MR_MAX], high[MR_MAX];
-    UNROLL for (int m = 0; m < mr; m++) low[m] = high[m] = _mm256_setzero_ps();
+    UNROLL for (int m = 0; m < mr; m++) {
+        low[m] = high[m] = _mm256_setzero_ps();
+    }
     for (size_t b = 0; b < n_blocks; b++, act++) {
         UNROLL for (int part = 0; part < ACT_BLOCK / kind.block; part++) {
             add_block(kind, w, act, n_blocks, part, mr, low, high);
             w += block_bytes;
         }
     }
-    UNROLL for (int m = 0; m < mr; m++) avx2_store(p, row + (uint32_t)m, panel, low[m], high[m]);
+    UNROLL for (int m = 0; m < mr; m++) {
+        avx2_store(p, row + (uint32_t)m, panel, low[m], high[m]);
+    }
 }
 
 INLINE void multiply(const struct matmul_part *p, const struct i8_kind kind) {

@@ -6,26 +6,14 @@
 #define KERNEL_CPU_AVX2_TILE_H
 
 #include "cpu_kernel.h"
+#include "tile_loops.h"
 
 #include <immintrin.h>
 
-#if defined(__clang__)
-#define UNROLL    _Pragma("unroll")
-#define NO_UNROLL _Pragma("nounroll")
-#else
-#define UNROLL    _Pragma("GCC unroll 16")
-#define NO_UNROLL _Pragma("GCC unroll 1")
-#endif
-#define INLINE static inline __attribute__((always_inline))
-
-/* Fixes a point in the instruction stream: what was to be done with both vectors is done. Without
- * it gcc brings forward all loads of an unrolled tile, runs out of registers and keeps the sums on
- * the stack, at half the speed. Emits nothing. */
-#define SETTLE(a, b) __asm__ volatile("" : "+x"(a), "+x"(b))
-
-/* matmul_store() for two vectors of 8 sums: full panels without a detour through memory. */
-INLINE void avx2_store(const struct matmul_part *p, uint32_t row, uint32_t panel, __m256 low,
-                       __m256 high) {
+/* matmul_store() for two vectors of 8 sums: full panels without a detour through memory. Not
+ * inlined: gcc tries all combinations of these branches over the stores of a tile, for minutes. */
+__attribute__((noinline, unused)) static void avx2_store(const struct matmul_part *p, uint32_t row,
+                                                         uint32_t panel, __m256 low, __m256 high) {
     const uint32_t first = panel * PANEL_ROWS;
     if (p->w->n_out - first < PANEL_ROWS) {
         float sums[PANEL_ROWS];

@@ -1,0 +1,38 @@
+/* avx512_exp.h - scalar_exp.h on sixteen lanes: the same operations in the same order, so the same
+ * bits.
+ *
+ * Included by avx512_*.c only. */
+#ifndef KERNEL_CPU_AVX512_EXP_H
+#define KERNEL_CPU_AVX512_EXP_H
+
+#include "scalar_exp.h"
+
+#include <immintrin.h>
+
+static inline __m512 avx512_exp(__m512 x) {
+    const __mmask16 is_zero = _mm512_cmp_ps_mask(x, _mm512_set1_ps(EXP_LOW), _CMP_LT_OQ);
+    /* min returns its second operand when one is no number: NaN stays. */
+    x = _mm512_min_ps(_mm512_set1_ps(EXP_HIGH), x);
+    const __m512 magic = _mm512_set1_ps(EXP_MAGIC);
+    const __m512 shifted = _mm512_fmadd_ps(x, _mm512_set1_ps(EXP_LOG2E), magic);
+    const __m512 n = _mm512_sub_ps(shifted, magic);
+    __m512 r = _mm512_fmadd_ps(n, _mm512_set1_ps(-EXP_LN2_HI), x);
+    r = _mm512_fmadd_ps(n, _mm512_set1_ps(-EXP_LN2_LO), r);
+    __m512 p = _mm512_fmadd_ps(_mm512_set1_ps(EXP_C6), r, _mm512_set1_ps(EXP_C5));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(EXP_C4));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(EXP_C3));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(EXP_C2));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(EXP_C1));
+    p = _mm512_add_ps(_mm512_fmadd_ps(p, _mm512_mul_ps(r, r), r), _mm512_set1_ps(1.0f));
+    const __m512i power = _mm512_slli_epi32(
+        _mm512_add_epi32(_mm512_castps_si512(shifted), _mm512_set1_epi32(127)), 23);
+    return _mm512_maskz_mul_ps((__mmask16)~is_zero, p, _mm512_castsi512_ps(power));
+}
+
+static inline __m512 avx512_tanh(__m512 x) {
+    const __m512 one = _mm512_set1_ps(1.0f);
+    const __m512 e = avx512_exp(_mm512_add_ps(x, x));
+    return _mm512_sub_ps(one, _mm512_div_ps(_mm512_set1_ps(2.0f), _mm512_add_ps(e, one)));
+}
+
+#endif

@@ -1,0 +1,138 @@
+/* avx512_matmul_i8.c - integer matrix products with VNNI: every quantised weight type, class
+ * kseq_i8.
+ *
+ *   dot  = sum over a scale block of w[n, k] * a[r, k]      unsigned quants times int8, exact
+ *   y[r, n] = fma(float(dot - offset * sum a), d[n] * s[r], y[r, n])      blocks ascending
+ *
+ * VPDPBUSD multiplies 4 unsigned with 4 signed bytes per lane and adds them to 32 bits without
+ * saturation: just what the pack holds (quants with an offset, 16 output rows times 4 inputs a
+ * vector), for quants up to 255. The correction for the offset is what the sum starts from. A tile
+ * is MR tokens times NP panels: 6 x 2 are 12 integer chains (4-5 cycles of latency), one token
+ * reads four panels side by side. Per block of 32 inputs, token and panel: 8 VPDPBUSD and 3 or 4
+ * float operations. */
+#include "avx512_tile.h"
+
+#include <string.h>
+
+enum { MR_MAX = 6, NP_MAX = 4, GROUP_BYTES = 4 * PANEL_ROWS };
+
+/* What is known at compile time about a weight type. */
+struct i8_kind {
+    int block; /* inputs that share a scale */
+    bool has_min;
+};
+
+INLINE __m512i broadcast4(const int8_t *a) {
+    int32_t quad;
+    memcpy(&quad, a, sizeof quad);
+    return _mm512_set1_epi32(quad);
+}
+
+/* One scale block of np panels into the sums of mr tokens; act: their blocks of 32. */
+INLINE void add_block(const struct i8_kind kind, const uint8_t *w, size_t panel_bytes,
+                      const struct act_block *act, size_t act_stride, const int part, const int mr,
+                      const int np, __m512 sums[MR_MAX][NP_MAX]) {
+    __m512i dots[MR_MAX][NP_MAX];
+    UNROLL for (int m = 0; m < mr; m++) {
+        UNROLL for (int n = 0; n < np; n++) {
+            dots[m][n] = _mm512_set1_epi32(-act[(size_t)m * act_stride].shift[part]);
+        }
+    }
+    NO_UNROLL for (int g = 0; g < kind.block / 4; g++) {
+        __m512i quants[NP_MAX];
+        UNROLL for (int n = 0; n < np; n++) {
+            quants[n] = _mm512_load_si512(w + (size_t)n * panel_bytes + g * GROUP_BYTES);
+        }
+        UNROLL for (int m = 0; m < mr; m++) {
+            const int8_t *q = act[(size_t)m * act_stride].q + part * kind.block + g * 4;
+            UNROLL for (int n = 0; n < np; n++) {
+                dots[m][n] = _mm512_dpbusd_epi32(dots[m][n], quants[n], broadcast4(q));
+            }
+        }
+    }
+    UNROLL for (int n = 0; n < np; n++) {
+        const uint8_t *scales = w + (size_t)n * panel_bytes + kind.block * PANEL_ROWS;
+        const __m512 d = _mm512_load_ps(scales);
+        UNROLL for (int m = 0; m < mr; m++) {
+            const struct act_block *block = &act[(size_t)m * act_stride];
+            const __m512 scale = _mm512_mul_ps(d, _mm512_set1_ps(block->scale));
+            sums[m][n] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dots[m][n]), scale, sums[m][n]);
+            if (!kind.has_min) continue;
+            const __m512 minimum = _mm512_load_ps(scales + PANEL_ROWS * sizeof(float));
+            sums[m][n] = _mm512_fmadd_ps(minimum, _mm512_set1_ps(block->sum[part]), sums[m][n]);
+        }
+    }
+}
+
+INLINE void multiply_tile(const struct matmul_part *p, const struct i8_kind kind, uint32_t row,
+                          uint32_t panel, const int mr, const int np) {
+    const size_t n_blocks = p->w->n_in / ACT_BLOCK, panel_bytes = p->w->panel_bytes;
+    const size_t block_bytes = p->w->block_bytes;
+    const uint8_t *w = p->w->data + panel * panel_bytes;
+    const struct act_block *act = p->a.blocks + row * n_blocks;
+    __m512 sums[MR_MAX][NP_MAX];
+    UNROLL for (int m = 0; m < mr; m++) {
+        UNROLL for (int n = 0; n < np; n++) {
+            sums[m][n] = _mm512_setzero_ps();
+        }
+    }
+    for (size_t b = 0; b < n_blocks; b++, act++) {
+        UNROLL for (int part = 0; part < ACT_BLOCK / kind.block; part++) {
+            add_block(kind, w, panel_bytes, act, n_blocks, part, mr, np, sums);
+            w += block_bytes;
+        }
+    }
+    UNROLL for (int m = 0; m < mr; m++) {
+        UNROLL for (int n = 0; n < np; n++) {
+            avx512_store(p, row + (uint32_t)m, panel + (uint32_t)n, sums[m][n]);
+        }
+    }
+}
+
+INLINE void multiply_panels(const struct matmul_part *p, const struct i8_kind kind, uint32_t panel,
+                            const int np) {
+    const uint32_t end = p->row_first + p->n_rows;
+    uint32_t row = p->row_first;
+    for (; end - row >= MR_MAX; row += MR_MAX) multiply_tile(p, kind, row, panel, MR_MAX, np);
+    switch (end - row) {
+    case 1: multiply_tile(p, kind, row, panel, 1, np); break;
+    case 2: multiply_tile(p, kind, row, panel, 2, np); break;
+    case 3: multiply_tile(p, kind, row, panel, 3, np); break;
+    case 4: multiply_tile(p, kind, row, panel, 4, np); break;
+    case 5: multiply_tile(p, kind, row, panel, 5, np); break;
+    default: break;
+    }
+}
+
+INLINE void multiply(const struct matmul_part *p, const struct i8_kind kind) {
+    const uint32_t end = p->panel_first + p->n_panels;
+    uint32_t panel = p->panel_first;
+    if (p->n_rows == 1)
+        for (; end - panel >= 4; panel += 4) multiply_tile(p, kind, p->row_first, panel, 1, 4);
+    for (; end - panel >= 2; panel += 2) multiply_panels(p, kind, panel, 2);
+    if (panel < end) multiply_panels(p, kind, panel, 1);
+}
+
+/* One function per kind, so that each is compiled by itself. */
+static void multiply_32(const struct matmul_part *p) {
+    multiply(p, (struct i8_kind){32, false});
+}
+
+static void multiply_32_min(const struct matmul_part *p) {
+    multiply(p, (struct i8_kind){32, true});
+}
+
+static void multiply_16(const struct matmul_part *p) {
+    multiply(p, (struct i8_kind){16, false});
+}
+
+static void multiply_16_min(const struct matmul_part *p) {
+    multiply(p, (struct i8_kind){16, true});
+}
+
+void i8_f32_matmul__avx512vnni(const struct matmul_part *p) {
+    if (p->w->block == 16)
+        p->w->has_min ? multiply_16_min(p) : multiply_16(p);
+    else
+        p->w->has_min ? multiply_32_min(p) : multiply_32(p);
+}

@@ -1,0 +1,21 @@
+/* tile_loops.h - how the loops of a register tile are written, so that its sums stay in registers.
+ *
+ * Included by the vector kernels only. */
+#ifndef KERNEL_CPU_TILE_LOOPS_H
+#define KERNEL_CPU_TILE_LOOPS_H
+
+#if defined(__clang__)
+#define UNROLL    _Pragma("unroll")
+#define NO_UNROLL _Pragma("nounroll")
+#else
+#define UNROLL    _Pragma("GCC unroll 16")
+#define NO_UNROLL _Pragma("GCC unroll 1")
+#endif
+#define INLINE static inline __attribute__((always_inline))
+
+/* Fixes a point in the instruction stream: what was to be done with the vector is done. Without it
+ * gcc brings forward all loads of an unrolled tile, runs out of registers and keeps the sums on the
+ * stack, at half the speed. Emits nothing. ("v": any of 16, or with AVX-512 of 32 registers.) */
+#define SETTLE(x) __asm__ volatile("" : "+v"(x))
+
+#endif
