@@ -50,8 +50,8 @@ static void use(const struct tokenizer_spec *spec) {
     static const char *const texts[] = {
         "",
         "Hello, world! It's 12345  times\n\n\tmore",
-        "na\u00efve e\u0301 \u65e5\u672c\u8a9e \U0001F600 \u2581\u2581 <s> <|im_end|> a b "
-        "\u00a0\u3000",
+        "na\u00efve e\u0301 \u65e5\u672c\u8a9e \U0001F600 \u2581\u2581 <s> <|im_end|>",
+        " a b \u00a0\u3000x",
         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
     };
     struct radish_error err = {0};
