@@ -171,11 +171,8 @@ bool jinja_order(struct jinja_run *run, const struct jinja_value *a, const struc
 
 static bool is_less(struct jinja_run *run, const struct jinja_value *a, const struct jinja_value *b,
                     bool *less_out) {
-    int order = 0;
-    bool is_equal;
-    /* What is equal needs no order: dicts that are the same can be sorted. */
-    if (!jinja_equal(run, a, b, &is_equal)) return false;
-    if (!is_equal && !jinja_order(run, a, b, "<", &order)) return false;
+    int order;
+    if (!jinja_order(run, a, b, "<", &order)) return false;
     *less_out = order == -1;
     return true;
 }

@@ -78,21 +78,23 @@ static bool get_keys(struct jinja_run *run, const struct getter *getter,
     return true;
 }
 
-/* The same for "a,b": lists of keys. */
-static bool get_multi_keys(struct jinja_run *run, const struct getter *getter,
-                           const struct jinja_list *items, struct jinja_value **keys_out) {
+/* The same for sort, which takes several attributes ("a,b"): its keys are lists, even of one. Equal
+ * keys of a type without order may stand in a list that is sorted, so this can be told apart. */
+static bool get_list_keys(struct jinja_run *run, const struct getter *getter,
+                          const struct jinja_list *items, struct jinja_value **keys_out) {
     const struct jinja_value *path = &getter->path;
-    if (path->kind != JINJA_STR || !memchr(path->as.s, ',', path->len))
-        return get_keys(run, getter, items, keys_out);
+    size_t path_len = path->kind == JINJA_STR ? path->len : 0;
     struct jinja_value *keys = jinja_alloc(run, items->n + 1, sizeof(*keys));
     *keys_out = keys;
     for (size_t i = 0; keys && i < items->n; i++) {
         struct jinja_vec parts = {0};
         struct jinja_value part;
-        for (size_t at = 0, len; at <= path->len; at += len + 1) {
-            const char *s = path->as.s + at, *comma = memchr(s, ',', path->len - at);
-            len = comma ? (size_t)(comma - s) : path->len - at;
-            struct getter one = {jinja_str(s, len), {0}, getter->is_caseless};
+        for (size_t at = 0, len; at <= path_len; at += len + 1) {
+            const char *text = path_len ? path->as.s + at : "";
+            const char *comma = memchr(text, ',', path_len - at);
+            struct getter one = *getter;
+            len = comma ? (size_t)(comma - text) : path_len - at;
+            if (path->kind == JINJA_STR) one.path = jinja_str(text, len);
             if (!get_path(run, &one, &items->items[i], &part) ||
                 !jinja_vec_push(run, &parts, &part))
                 return false;
@@ -229,7 +231,7 @@ static bool filter_sort(struct jinja_run *run, const struct jinja_call *call,
     if (!jinja_items(run, &call->a[0], &items)) return false;
     uint32_t *order = jinja_alloc(run, items.n + 1, sizeof(*order));
     struct jinja_value *sorted = jinja_alloc(run, items.n + 1, sizeof(*sorted));
-    if (!order || !sorted || !get_multi_keys(run, &getter, &items, &keys) ||
+    if (!order || !sorted || !get_list_keys(run, &getter, &items, &keys) ||
         !jinja_sort(run, keys, items.n, jinja_truth(&call->a[1]), order))
         return false;
     for (size_t i = 0; i < items.n; i++) sorted[i] = items.items[order[i]];

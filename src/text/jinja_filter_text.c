@@ -213,7 +213,8 @@ static bool filter_truncate(struct jinja_run *run, const struct jinja_call *call
     const struct jinja_value *s = &call->a[0];
     struct jinja_value end = jinja_str("...", 3);
     int64_t length = 255, leeway = 5;
-    if (!jinja_arg_str(run, s, "truncate: the value")) return false;
+    size_t n;
+    if (!jinja_length(run, s, &n)) return false;
     if (call->a[1].kind != JINJA_MISSING && !jinja_arg_int(run, &call->a[1], &length)) return false;
     if (call->a[3].kind != JINJA_MISSING) end = call->a[3];
     if (!jinja_arg_str(run, &end, "truncate: end")) return false;
@@ -223,7 +224,8 @@ static bool filter_truncate(struct jinja_run *run, const struct jinja_call *call
         return jinja_fail(run, "expected length >= %lld, got %lld", (long long)end_chars,
                           (long long)length);
     *out = *s;
-    if (utf8_count(s->as.s, s->len) <= (uint64_t)length + (uint64_t)leeway) return true;
+    if (n <= (uint64_t)length + (uint64_t)leeway) return true;
+    if (!jinja_arg_str(run, s, "truncate: the value")) return false;
     return truncate(run, s, (size_t)(length - end_chars), jinja_truth(&call->a[2]), &end, out);
 }
 

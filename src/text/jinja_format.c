@@ -266,6 +266,9 @@ bool jinja_percent_format(struct jinja_run *run, const struct jinja_value *forma
     struct percent p = {run, format->as.s, format->len, 0, values, {values, 1}, 0};
     struct buf b;
     bool is_ok = true;
+    /* What could be asked for keys need not be used up. */
+    bool is_subscripted = values->kind == JINJA_DICT || values->kind == JINJA_LIST ||
+                          values->kind == JINJA_RANGE || values->kind == JINJA_UNDEFINED;
     if (values->kind == JINJA_TUPLE) p.list = *values->as.list;
     jinja_buf_init(run, &b);
     while (is_ok && p.at < p.len && !b.failed) {
@@ -277,7 +280,7 @@ bool jinja_percent_format(struct jinja_run *run, const struct jinja_value *forma
         p.at++;
         is_ok = jinja_charge(run, 1) && percent_directive(&p, &b);
     }
-    if (is_ok && p.next < p.list.n && values->kind != JINJA_DICT && values->kind != JINJA_LIST)
+    if (is_ok && p.next < p.list.n && !is_subscripted)
         is_ok = jinja_fail(run, "not all arguments converted during string formatting");
     if (is_ok) return jinja_str_take(run, &b, out);
     buf_deinit(&b);
