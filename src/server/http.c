@@ -1,8 +1,8 @@
 /* http.c - requests as libmicrohttpd delivers them.
  *
- * The library calls http_on_request() once with the headers, again for each piece of the body, and
- * once more at its end; and again whenever a suspended connection is resumed without a response.
- * Each call finds its exchange and does the next thing.
+ * The library calls http_on_request() (with its own eight parameters) once with the headers, again
+ * for each piece of the body, and once more at its end; and again whenever a suspended connection
+ * is resumed without a response. Each call finds its exchange and does the next thing.
  *
  * What the library lets through is refused here. Two lengths for one body (Content-Length twice, or
  * beside Transfer-Encoding) are how requests are smuggled past proxies: 400, and the connection

@@ -1,0 +1,48 @@
+/* fuzz: server
+ * fuzz_openai.c - request bodies of both generation endpoints, as far as they go without an engine:
+ * JSON, fields, parameters, prompts, messages. Whatever comes in, the outcome is a request or an
+ * error with a message, and nothing is left allocated. */
+#include "server/openai_messages.h"
+#include "server/openai_types.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void ignore_name(void *user, const char *name) {
+    (void)user;
+    (void)name;
+}
+
+static enum radish_status read_all(yyjson_val *root, enum api_shape shape, struct arena *arena,
+                                   struct radish_error *err) {
+    const struct radish_sampling defaults = {
+        .temperature = 1, .top_k = -1, .top_p = 1, .repetition_penalty = 1};
+    struct openai_params params;
+    struct openai_prompt *prompts;
+    struct openai_conversation conversation;
+    size_t n_prompts;
+    enum radish_status status = openai_fields_check(root, shape, ignore_name, NULL, err);
+    if (!status) status = openai_params_read(root, shape, &defaults, arena, &params, err);
+    if (status) return status;
+    if (shape == API_COMPLETIONS)
+        return openai_prompts_read(root, arena, &prompts, &n_prompts, err);
+    status = openai_conversation_read(root, &conversation, err);
+    free(conversation.json);
+    return status;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    struct radish_error err = {0};
+    yyjson_doc *doc = NULL;
+    if (openai_parse_body((const char *)data, size, &doc, &err)) return 0;
+    for (int shape = API_CHAT; shape <= API_COMPLETIONS; shape++) {
+        struct arena arena;
+        arena_init(&arena, (size_t)64 << 20);
+        memset(&err, 0, sizeof err);
+        if (read_all(yyjson_doc_get_root(doc), (enum api_shape)shape, &arena, &err) && !*err.msg)
+            abort();
+        arena_deinit(&arena);
+    }
+    yyjson_doc_free(doc);
+    return 0;
+}
