@@ -438,7 +438,7 @@ static enum radish_status read_added_tokens(struct reader *r, yyjson_val *root,
     if (!added || !is_added) return error_nomem(r->err);
     yyjson_arr_iter_init(list, &iter);
     while ((val = yyjson_arr_iter_next(&iter))) {
-        int32_t id;
+        int32_t id = -1;
         RADISH_TRY(read_id(r, json_get(val, "id"), &id));
         RADISH_TRY(read_added_token(r, val, id, &added[n]));
         is_added[id] = is_added[added[n].id] = true;
