@@ -69,6 +69,7 @@ static enum radish_status read_pattern(struct reader *r, yyjson_val *part,
 static enum radish_status find_name(struct reader *r, const char *stage, yyjson_val *val,
                                     const char *const *names, int n, int *idx_out) {
     char supported[200] = "";
+    *idx_out = 0;
     if (!yyjson_is_str(val)) return wrong(r, stage, "described by a string", val);
     for (int i = 0; i < n; i++) {
         if (yyjson_equals_str(val, names[i])) {
@@ -214,6 +215,7 @@ static enum radish_status read_decoder(struct reader *r, yyjson_val *part) {
 /* ---- post-processor: ids before and behind the text */
 
 static enum radish_status read_id(struct reader *r, yyjson_val *val, int32_t *id_out) {
+    *id_out = -1;
     if (!yyjson_is_uint(val) || yyjson_get_uint(val) >= SPEC_TOKENS_MAX)
         return wrong(r, "id", "a token id", val);
     *id_out = (int32_t)yyjson_get_uint(val);
@@ -438,7 +440,7 @@ static enum radish_status read_added_tokens(struct reader *r, yyjson_val *root,
     if (!added || !is_added) return error_nomem(r->err);
     yyjson_arr_iter_init(list, &iter);
     while ((val = yyjson_arr_iter_next(&iter))) {
-        int32_t id = -1;
+        int32_t id;
         RADISH_TRY(read_id(r, json_get(val, "id"), &id));
         RADISH_TRY(read_added_token(r, val, id, &added[n]));
         is_added[id] = is_added[added[n].id] = true;
