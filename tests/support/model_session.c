@@ -40,6 +40,7 @@ void session_open(const char *path, const struct session_options *options,
         .logits_rows_max = TOKENS_MAX,
         .context_tokens = CONTEXT_MAX,
         .n_slots = options->n_slots ? options->n_slots : 512,
+        .page_size = options->page_size,
         .kv_dtype = device_kv_dtype(RADISH_KV_AUTO, options->precision, session_out->config.dtype),
     };
     session_out->n_slots = runner_options.n_slots;

@@ -11,7 +11,8 @@
 struct session_options {
     enum radish_precision precision;
     uint32_t n_threads;
-    uint32_t n_slots; /* 0: 512 */
+    uint32_t n_slots;   /* 0: 512 */
+    uint32_t page_size; /* 0: 1 */
     const char *kernels[4];
     uint32_t n_kernels;
 };

@@ -219,6 +219,10 @@ static void spoil_table_padding(struct one *one) {
     one->table[2] = 0;
     one->slots[2] = 0;
 }
+static void move_to_slot_3(struct one *one) {
+    one->table[2] = 3;
+    one->slots[2] = 3;
+}
 static void spoil_length(struct one *one) {
     one->seq.kv_len = 513;
 }
@@ -270,6 +274,19 @@ static void test_a_wrong_batch_stops_the_process(void **state) {
     for (size_t i = 0; i < sizeof spoils / sizeof *spoils; i++)
         if (!aborts(&session, spoils[i])) fail_msg("wrong batch %zu was computed", i);
     session_close(&session);
+}
+
+static void test_the_whole_first_page_is_padding(void **state) {
+    (void)state;
+    static const uint32_t page_sizes[] = {1, 4};
+    for (size_t i = 0; i < 2; i++) {
+        struct session session;
+        const struct session_options options = {.n_threads = 1, .page_size = page_sizes[i]};
+        session_open(TEST_DATA "/models/llama", &options, &session);
+        assert_false(aborts(&session, NULL));
+        assert_int_equal(aborts(&session, move_to_slot_3), page_sizes[i] == 4);
+        session_close(&session);
+    }
 }
 
 static void test_the_step_allocates_nothing(void **state) {
@@ -489,6 +506,7 @@ int main(void) {
         cmocka_unit_test(test_only_the_rows_asked_for_get_logits_and_they_are_the_same),
         cmocka_unit_test(test_slots_used_before_leave_no_trace),
         cmocka_unit_test(test_a_wrong_batch_stops_the_process),
+        cmocka_unit_test(test_the_whole_first_page_is_padding),
         cmocka_unit_test(test_the_step_allocates_nothing),
         cmocka_unit_test(test_the_plan_covers_what_creation_takes),
         cmocka_unit_test(test_a_missing_kernel_names_layer_and_operation),
