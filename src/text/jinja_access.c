@@ -346,6 +346,10 @@ bool jinja_invoke(struct jinja_run *run, const struct jinja_builtin *builtin,
                   const struct jinja_args *args, struct jinja_value *out) {
     struct jinja_value a[JINJA_PARAMS_MAX] = {{0}};
     struct jinja_call call = {a, args, builtin};
+    /* Whatever it does with texts, it walks them about once: paid here, for all builtins. */
+    for (size_t i = 0; i < args->n; i++)
+        if (args->values[i].kind == JINJA_STR && !jinja_charge_search(run, args->values[i].len, 1))
+            return false;
     if (builtin->n_params >= 0) {
         if (args->n > (size_t)builtin->n_params)
             return jinja_fail(run, "%s() takes at most %d arguments (%zu given)", builtin->name,

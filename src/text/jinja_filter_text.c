@@ -103,6 +103,7 @@ static bool filter_trim(struct jinja_run *run, const struct jinja_call *call,
     if (!jinja_to_str(run, &call->a[0], &s)) return false;
     if (is_given(chars) && chars->kind != JINJA_STR)
         return jinja_fail(run, "strip arg must be None or str");
+    if (is_given(chars) && !jinja_charge_search(run, s.len, chars->len)) return false;
     jinja_text_strip(s.as.s, s.len, is_given(chars) ? chars->as.s : NULL, chars->len,
                      JINJA_STRIP_LEFT | JINJA_STRIP_RIGHT, &begin, &end);
     *out = jinja_str(s.as.s + begin, end - begin);
@@ -120,8 +121,9 @@ static bool filter_replace(struct jinja_run *run, const struct jinja_call *call,
         (is_given(&call->a[3]) && !jinja_arg_int(run, &call->a[3], &count)))
         return false;
     jinja_buf_init(run, &b);
-    jinja_text_replace(s.as.s, s.len, from.as.s, from.len, to.as.s, to.len, count, &b);
-    return jinja_str_take(run, &b, out) && jinja_charge_bytes(run, s.len);
+    struct jinja_replacement how = {from.as.s, to.as.s, from.len, to.len, count};
+    jinja_text_replace(s.as.s, s.len, &how, &b);
+    return jinja_str_take(run, &b, out);
 }
 
 /* ---- indent */
@@ -427,7 +429,7 @@ static bool filter_round(struct jinja_run *run, const struct jinja_call *call,
 static bool filter_filesizeformat(struct jinja_run *run, const struct jinja_call *call,
                                   struct jinja_value *out) {
     static const char letters[] = "kMGTPEZY";
-    struct jinja_value number;
+    struct jinja_value number = {0};
     struct jinja_call inner = {(const struct jinja_value[]){call->a[0], {0}}, call->args, NULL};
     bool is_binary = jinja_truth(&call->a[1]);
     double base = is_binary ? 1024 : 1000;

@@ -56,10 +56,11 @@ static bool str_is(struct jinja_run *run, const struct jinja_call *call, struct 
         {"istitle", JINJA_CLASS_TITLE},         {"isascii", JINJA_CLASS_ASCII},
         {"isprintable", JINJA_CLASS_PRINTABLE}, {"isidentifier", JINJA_CLASS_IDENTIFIER},
     };
+    (void)run;
     size_t i = 0;
     while (strcmp(classes[i].name, call->builtin->name) != 0) i++;
     *out = jinja_bool(jinja_text_is(call->a[0].as.s, call->a[0].len, classes[i].which));
-    return jinja_charge_bytes(run, call->a[0].len);
+    return true;
 }
 
 /* ---- strip */
@@ -74,10 +75,11 @@ static bool str_strip(struct jinja_run *run, const struct jinja_call *call,
     size_t begin, end;
     if (is_given(chars) && chars->kind != JINJA_STR)
         return jinja_fail(run, "%s arg must be None or str", call->builtin->name);
+    if (is_given(chars) && !jinja_charge_search(run, s->len, chars->len)) return false;
     jinja_text_strip(s->as.s, s->len, is_given(chars) ? chars->as.s : NULL, chars->len, sides,
                      &begin, &end);
     *out = piece(s, begin, end);
-    return jinja_charge_bytes(run, s->len - out->len);
+    return true;
 }
 
 static bool str_removefix(struct jinja_run *run, const struct jinja_call *call,
@@ -116,7 +118,7 @@ static bool window(struct jinja_run *run, const struct jinja_call *call, int fro
     if (stop < start) *is_inside_out = false, stop = start;
     *begin_out = jinja_text_offset(s->as.s, s->len, (size_t)start);
     *end_out = jinja_text_offset(s->as.s, s->len, (size_t)stop);
-    return jinja_charge_bytes(run, s->len);
+    return true;
 }
 
 static bool has_affix(const struct jinja_value *s, const struct jinja_value *affix,
@@ -157,11 +159,12 @@ static bool str_find(struct jinja_run *run, const struct jinja_call *call,
     if (!jinja_arg_str(run, needle, "must be str: the text searched for,") ||
         !window(run, call, 2, &begin, &end, &is_inside))
         return false;
+    if (is_last && !jinja_charge_search(run, s->len, needle->len)) return false;
     bool is_found = is_inside && (is_last ? jinja_text_rfind : jinja_text_find)(
                                      s->as.s + begin, end - begin, needle->as.s, needle->len, &at);
     if (!is_found && must_be) return jinja_fail(run, "substring not found");
     *out = jinja_int(is_found ? (int64_t)utf8_count(s->as.s, begin + at) : -1);
-    return jinja_charge_bytes(run, s->len);
+    return true;
 }
 
 static bool str_count(struct jinja_run *run, const struct jinja_call *call,
@@ -174,7 +177,7 @@ static bool str_count(struct jinja_run *run, const struct jinja_call *call,
         return false;
     size_t n = jinja_text_count(s->as.s + begin, end - begin, needle->as.s, needle->len);
     *out = jinja_int(is_inside ? (int64_t)n : 0);
-    return jinja_charge_bytes(run, s->len);
+    return true;
 }
 
 static bool str_replace(struct jinja_run *run, const struct jinja_call *call,
@@ -187,8 +190,9 @@ static bool str_replace(struct jinja_run *run, const struct jinja_call *call,
         (call->a[3].kind != JINJA_MISSING && !jinja_arg_int(run, &call->a[3], &count)))
         return false;
     jinja_buf_init(run, &b);
-    jinja_text_replace(s->as.s, s->len, from->as.s, from->len, to->as.s, to->len, count, &b);
-    return jinja_str_take(run, &b, out) && jinja_charge_bytes(run, s->len);
+    struct jinja_replacement how = {from->as.s, to->as.s, from->len, to->len, count};
+    jinja_text_replace(s->as.s, s->len, &how, &b);
+    return jinja_str_take(run, &b, out);
 }
 
 /* ---- splitting and joining */
@@ -266,6 +270,7 @@ static bool split_at(struct jinja_run *run, const struct jinja_value *s,
 static bool rsplit_at(struct jinja_run *run, const struct jinja_value *s,
                       const struct jinja_value *sep, int64_t most, struct jinja_vec *vec) {
     size_t end = s->len, at;
+    if (!jinja_charge_search(run, s->len, sep->len)) return false;
     while ((most < 0 || (int64_t)vec->n < most) &&
            jinja_text_rfind(s->as.s, end, sep->as.s, sep->len, &at)) {
         if (!push_piece(run, vec, s, at + sep->len, end)) return false;
@@ -290,8 +295,7 @@ static bool str_split(struct jinja_run *run, const struct jinja_call *call,
         if (!sep->len) return jinja_fail(run, "empty separator");
         is_ok = (is_right ? rsplit_at : split_at)(run, s, sep, most, &vec);
     }
-    return is_ok && jinja_charge_bytes(run, s->len) &&
-           jinja_list_make(run, JINJA_LIST, vec.items, vec.n, out);
+    return is_ok && jinja_list_make(run, JINJA_LIST, vec.items, vec.n, out);
 }
 
 static bool str_partition(struct jinja_run *run, const struct jinja_call *call,
@@ -302,6 +306,7 @@ static bool str_partition(struct jinja_run *run, const struct jinja_call *call,
     struct jinja_value *items = jinja_alloc(run, 3, sizeof(*items));
     if (!items || !jinja_arg_str(run, sep, "the separator")) return false;
     if (!sep->len) return jinja_fail(run, "empty separator");
+    if (is_right && !jinja_charge_search(run, s->len, sep->len)) return false;
     bool is_found =
         (is_right ? jinja_text_rfind : jinja_text_find)(s->as.s, s->len, sep->as.s, sep->len, &at);
     items[0] = items[1] = items[2] = jinja_str("", 0);
@@ -312,7 +317,7 @@ static bool str_partition(struct jinja_run *run, const struct jinja_call *call,
     } else {
         items[is_right ? 2 : 0] = *s;
     }
-    return jinja_charge_bytes(run, s->len) && jinja_list_make(run, JINJA_TUPLE, items, 3, out);
+    return jinja_list_make(run, JINJA_TUPLE, items, 3, out);
 }
 
 static bool str_splitlines(struct jinja_run *run, const struct jinja_call *call,
@@ -324,8 +329,7 @@ static bool str_splitlines(struct jinja_run *run, const struct jinja_call *call,
         size_t len = jinja_text_line(s->as.s + at, s->len - at, &next);
         if (!push_piece(run, &vec, s, at, at + (has_ends ? next : len))) return false;
     }
-    return jinja_charge_bytes(run, s->len) &&
-           jinja_list_make(run, JINJA_LIST, vec.items, vec.n, out);
+    return jinja_list_make(run, JINJA_LIST, vec.items, vec.n, out);
 }
 
 static bool str_join(struct jinja_run *run, const struct jinja_call *call,

@@ -2,7 +2,7 @@
  *
  * A template comes from a model's author and its variables from any client, so a render must end
  * soon and small whatever they say. Three counters do that. Steps bound time: one per node and
- * item, and one per 64 bytes that a builtin makes or scans, since a single `x in y` over megabytes
+ * item, and one per few bytes that a builtin makes or scans, since a single `x in y` over megabytes
  * is work too. The arena bounds memory, and with it every list and text. Depth bounds the C stack.
  * There is no clock in it: the same template over the same variables always ends the same way. */
 #include "jinja_run.h"
@@ -13,6 +13,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+/* Copying is cheap; looking at each character, as most builtins do, is not. */
+enum { STEP_BYTES = 32, SEARCH_STEP_BYTES = 8 };
 
 static void note(struct jinja_run *run, enum radish_status status, const char *fmt, va_list args) {
     if (run->status != RADISH_OK) return;
@@ -45,7 +48,11 @@ bool jinja_fail_limit(struct jinja_run *run, const char *what) {
 }
 
 bool jinja_charge_bytes(struct jinja_run *run, size_t bytes) {
-    return bytes < 64 || jinja_charge(run, bytes / 64);
+    return bytes < STEP_BYTES || jinja_charge(run, bytes / STEP_BYTES);
+}
+
+bool jinja_charge_search(struct jinja_run *run, size_t bytes, size_t pattern_bytes) {
+    return jinja_charge(run, (uint64_t)bytes / SEARCH_STEP_BYTES * pattern_bytes);
 }
 
 void *jinja_alloc(struct jinja_run *run, size_t n, size_t size) {

@@ -16,7 +16,7 @@ struct jinja_template;
 struct chat_template_time;
 
 /* What one compile and one render may use. Steps are counted per node evaluated, per item walked
- * and per 64 bytes of text made or scanned. */
+ * and per few bytes of text made (32) or scanned (8). */
 struct jinja_limits {
     size_t source_bytes_max;
     size_t compile_bytes_max;
@@ -60,6 +60,8 @@ static inline bool jinja_charge(struct jinja_run *run, uint64_t steps) {
     return jinja_fail_limit(run, "steps");
 }
 bool jinja_charge_bytes(struct jinja_run *run, size_t bytes);
+/* For searches that may compare every byte with every byte of a pattern. */
+bool jinja_charge_search(struct jinja_run *run, size_t bytes, size_t pattern_bytes);
 
 /* Pairs around every recursion. */
 static inline bool jinja_enter(struct jinja_run *run) {

@@ -17,7 +17,18 @@ bool jinja_text_is_space(uint32_t cp) {
            cp == 0x2028 || cp == 0x2029 || cp == 0x202F || cp == 0x205F || cp == 0x3000;
 }
 
+static bool is_ascii_upper(uint32_t cp) {
+    return cp >= 'A' && cp <= 'Z';
+}
+
+static bool is_ascii_lower(uint32_t cp) {
+    return cp >= 'a' && cp <= 'z';
+}
+
 static utf8proc_category_t category(uint32_t cp) {
+    /* The usual characters without a look into the tables. */
+    if (is_ascii_lower(cp)) return UTF8PROC_CATEGORY_LL;
+    if (is_ascii_upper(cp)) return UTF8PROC_CATEGORY_LU;
     return utf8proc_category((utf8proc_int32_t)cp);
 }
 
@@ -117,32 +128,34 @@ size_t jinja_text_count(const char *s, size_t len, const char *needle, size_t ne
 }
 
 /* An empty `from` stands before every character and at the end. */
-static void interleave(const char *s, size_t len, const char *to, size_t to_len, int64_t count,
+static void interleave(const char *s, size_t len, const struct jinja_replacement *how,
                        struct buf *out) {
     size_t at = 0;
+    int64_t count = how->count;
     while (at < len && count != 0 && !out->failed) {
         size_t n = jinja_text_offset(s + at, len - at, 1);
-        buf_append(out, to, to_len);
+        buf_append(out, how->to, how->to_len);
         buf_append(out, s + at, n);
         at += n;
         if (count > 0) count--;
     }
     buf_append(out, s + at, len - at);
-    if (count != 0) buf_append(out, to, to_len);
+    if (count != 0) buf_append(out, how->to, how->to_len);
 }
 
-void jinja_text_replace(const char *s, size_t len, const char *from, size_t from_len,
-                        const char *to, size_t to_len, int64_t count, struct buf *out) {
+void jinja_text_replace(const char *s, size_t len, const struct jinja_replacement *how,
+                        struct buf *out) {
     size_t at;
-    if (!from_len) {
-        interleave(s, len, to, to_len, count, out);
+    int64_t count = how->count;
+    if (!how->from_len) {
+        interleave(s, len, how, out);
         return;
     }
-    while (count != 0 && !out->failed && jinja_text_find(s, len, from, from_len, &at)) {
+    while (count != 0 && !out->failed && jinja_text_find(s, len, how->from, how->from_len, &at)) {
         buf_append(out, s, at);
-        buf_append(out, to, to_len);
-        s += at + from_len;
-        len -= at + from_len;
+        buf_append(out, how->to, how->to_len);
+        s += at + how->from_len;
+        len -= at + how->from_len;
         if (count > 0) count--;
     }
     buf_append(out, s, len);
@@ -215,7 +228,13 @@ void jinja_text_case(const char *s, size_t len, enum jinja_case how, struct buf 
         bool is_upper = how == JINJA_CASE_UPPER, is_title = false;
         if (how == JINJA_CASE_SWAP) is_upper = category(cp) == UTF8PROC_CATEGORY_LL;
         if (how == JINJA_CASE_CAPITALIZE || how == JINJA_CASE_TITLE) is_title = is_start;
-        if (is_upper || is_title)
+        if (is_ascii_lower(cp) && (is_upper || is_title))
+            buf_append_char(out, (char)(cp - 32));
+        else if (is_ascii_upper(cp) && !is_upper && !is_title)
+            buf_append_char(out, (char)(cp + 32));
+        else if (cp < 0x80)
+            buf_append_char(out, (char)cp);
+        else if (is_upper || is_title)
             append_upper(cp, is_title, out);
         else
             append_lower(s, len, i, cp, out);

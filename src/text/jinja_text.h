@@ -27,9 +27,13 @@ bool jinja_text_find(const char *s, size_t len, const char *needle, size_t needl
 bool jinja_text_rfind(const char *s, size_t len, const char *needle, size_t needle_len,
                       size_t *at_out);
 size_t jinja_text_count(const char *s, size_t len, const char *needle, size_t needle_len);
-/* At most `count` replacements; all where count < 0. */
-void jinja_text_replace(const char *s, size_t len, const char *from, size_t from_len,
-                        const char *to, size_t to_len, int64_t count, struct buf *out);
+struct jinja_replacement {
+    const char *from, *to;
+    size_t from_len, to_len;
+    int64_t count; /* at most so many; all where < 0 */
+};
+void jinja_text_replace(const char *s, size_t len, const struct jinja_replacement *how,
+                        struct buf *out);
 
 /* Length of the line at s without its end; *next_out: where the next line starts. */
 size_t jinja_text_line(const char *s, size_t len, size_t *next_out);

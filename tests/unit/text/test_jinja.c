@@ -186,6 +186,13 @@ static void test_jinja_stops_bombs(void **state) {
     assert_fails("{{ '%999999999d' % 1 }}", "{}", RADISH_E_LIMIT, "width");
     assert_fails("{{ 'a'.center(10**12) }}", "{}", RADISH_E_LIMIT, "memory");
     assert_fails("{{ ('a' * 9**6)|replace('a', 'b' * 9**6) }}", "{}", RADISH_E_LIMIT, "memory");
+    assert_fails("{% set big = 'a' * 10**6 %}{{ big.rfind('a' * 10**5 ~ 'b') }}", "{}",
+                 RADISH_E_LIMIT, "steps");
+    assert_fails("{% set big = 'a' * 10**6 %}{{ big.strip('b' * 10**5 ~ 'a') }}", "{}",
+                 RADISH_E_LIMIT, "steps");
+    assert_fails("{% set big = 'a' * 10**6 %}{% for i in range(99999) %}"
+                 "{% set n = big|wordcount %}{% endfor %}",
+                 "{}", RADISH_E_LIMIT, "steps");
     assert_fails("{% set big = 'a' * 10**6 %}{% for i in range(99999) %}"
                  "{% if 'b' in big %}{% endif %}{% endfor %}",
                  "{}", RADISH_E_LIMIT, "steps");
