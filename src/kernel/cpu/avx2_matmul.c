@@ -67,24 +67,14 @@ INLINE void multiply_tile(const struct matmul_part *p, enum pack_format format, 
     }
 }
 
-/* The last rows of a part, fewer than MR_MAX of them, for np panels. */
-INLINE void multiply_rest(const struct matmul_part *p, enum pack_format format, uint32_t row,
-                          uint32_t n_rows, uint32_t panel, const int np) {
-    switch (n_rows) {
-    case 1: multiply_tile(p, format, row, panel, 1, np); break;
-    case 2: multiply_tile(p, format, row, panel, 2, np); break;
-    case 3: multiply_tile(p, format, row, panel, 3, np); break;
-    case 4: multiply_tile(p, format, row, panel, 4, np); break;
-    case 5: multiply_tile(p, format, row, panel, 5, np); break;
-    default: break;
-    }
-}
-
+/* All rows of the part times one panel. */
 INLINE void multiply_panel(const struct matmul_part *p, enum pack_format format, uint32_t panel) {
     const uint32_t end = p->row_first + p->n_rows;
     uint32_t row = p->row_first;
-    for (; end - row >= MR_MAX; row += MR_MAX) multiply_tile(p, format, row, panel, MR_MAX, 1);
-    multiply_rest(p, format, row, end - row, panel, 1);
+    for (; end - row >= 6; row += 6) multiply_tile(p, format, row, panel, 6, 1);
+    for (; end - row >= 4; row += 4) multiply_tile(p, format, row, panel, 4, 1);
+    for (; end - row >= 2; row += 2) multiply_tile(p, format, row, panel, 2, 1);
+    if (end > row) multiply_tile(p, format, row, panel, 1, 1);
 }
 
 INLINE void multiply(const struct matmul_part *p, enum pack_format format) {

@@ -147,15 +147,10 @@ INLINE void multiply(const struct matmul_part *p, const struct i8_kind kind) {
     for (uint32_t panel = p->panel_first; panel < p->panel_first + p->n_panels; panel++) {
         const uint32_t end = p->row_first + p->n_rows;
         uint32_t row = p->row_first;
-        for (; end - row >= MR_MAX; row += MR_MAX) multiply_tile(p, kind, row, panel, MR_MAX);
-        switch (end - row) {
-        case 1: multiply_tile(p, kind, row, panel, 1); break;
-        case 2: multiply_tile(p, kind, row, panel, 2); break;
-        case 3: multiply_tile(p, kind, row, panel, 3); break;
-        case 4: multiply_tile(p, kind, row, panel, 4); break;
-        case 5: multiply_tile(p, kind, row, panel, 5); break;
-        default: break;
-        }
+        for (; end - row >= 6; row += 6) multiply_tile(p, kind, row, panel, 6);
+        for (; end - row >= 4; row += 4) multiply_tile(p, kind, row, panel, 4);
+        for (; end - row >= 2; row += 2) multiply_tile(p, kind, row, panel, 2);
+        if (end > row) multiply_tile(p, kind, row, panel, 1);
     }
 }
 

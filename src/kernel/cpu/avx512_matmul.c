@@ -68,15 +68,10 @@ INLINE void multiply_panels(const struct matmul_part *p, enum pack_format format
                             const int np) {
     const uint32_t end = p->row_first + p->n_rows;
     uint32_t row = p->row_first;
-    for (; end - row >= MR_MAX; row += MR_MAX) multiply_tile(p, format, row, panel, MR_MAX, np);
-    switch (end - row) {
-    case 1: multiply_tile(p, format, row, panel, 1, np); break;
-    case 2: multiply_tile(p, format, row, panel, 2, np); break;
-    case 3: multiply_tile(p, format, row, panel, 3, np); break;
-    case 4: multiply_tile(p, format, row, panel, 4, np); break;
-    case 5: multiply_tile(p, format, row, panel, 5, np); break;
-    default: break;
-    }
+    for (; end - row >= 6; row += 6) multiply_tile(p, format, row, panel, 6, np);
+    for (; end - row >= 4; row += 4) multiply_tile(p, format, row, panel, 4, np);
+    for (; end - row >= 2; row += 2) multiply_tile(p, format, row, panel, 2, np);
+    if (end > row) multiply_tile(p, format, row, panel, 1, np);
 }
 
 INLINE void multiply(const struct matmul_part *p, enum pack_format format) {

@@ -78,23 +78,29 @@ static void quantise_block(const float *x, uint32_t n_parts, int32_t offset,
     }
 }
 
+static void quantise_row(const struct matmul_run *run, uint32_t row) {
+    const struct weight *w = run->part.w;
+    const uint32_t n_blocks = w->n_in / ACT_BLOCK;
+    const float *x = run->args->x + (size_t)row * run->args->x_stride;
+    struct act_block *blocks = run->blocks + (size_t)row * n_blocks;
+    for (uint32_t b = 0; b < n_blocks; b++)
+        quantise_block(x + b * ACT_BLOCK, ACT_BLOCK / w->block, (int32_t)w->offset, &blocks[b]);
+}
+
+static void round_row(const struct matmul_run *run, uint32_t row) {
+    const uint32_t n_in = run->part.w->n_in;
+    const float *x = run->args->x + (size_t)row * run->args->x_stride;
+    float *rounded = run->rounded + (size_t)row * n_in;
+    for (uint32_t k = 0; k < n_in; k++) rounded[k] = round_bf16(x[k]);
+}
+
 static void prepare_rows(void *user, uint32_t item, uint32_t worker) {
     (void)worker;
     const struct matmul_run *run = user;
-    const struct matmul_args *a = run->args;
-    const uint32_t first = item * PREPARE_ROWS;
-    const uint32_t end = first + PREPARE_ROWS < a->n_rows ? first + PREPARE_ROWS : a->n_rows;
-    for (uint32_t row = first; row < end; row++) {
-        const float *x = a->x + (size_t)row * a->x_stride;
-        const uint32_t n_blocks = a->w->n_in / ACT_BLOCK;
-        struct act_block *blocks = run->blocks + (size_t)row * n_blocks;
-        for (uint32_t b = 0; run->blocks && b < n_blocks; b++)
-            quantise_block(x + b * ACT_BLOCK, ACT_BLOCK / a->w->block, (int32_t)a->w->offset,
-                           &blocks[b]);
-        if (run->blocks) continue;
-        float *rounded = run->rounded + (size_t)row * a->w->n_in;
-        for (uint32_t k = 0; k < a->w->n_in; k++) rounded[k] = round_bf16(x[k]);
-    }
+    const uint32_t first = item * PREPARE_ROWS, left = run->args->n_rows - first;
+    const uint32_t end = first + (left < PREPARE_ROWS ? left : PREPARE_ROWS);
+    for (uint32_t row = first; row < end; row++)
+        run->blocks ? quantise_row(run, row) : round_row(run, row);
 }
 
 static void prepare(struct cpu_device *d, struct matmul_run *run) {
