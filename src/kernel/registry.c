@@ -59,9 +59,9 @@ static const struct kernel_row rows[] = {
 };
 #undef KERNEL
 
-enum { N_ROWS = sizeof rows / sizeof *rows, N_FORMATS = 4 };
+enum { N_ROWS = sizeof rows / sizeof *rows, N_FORMATS = KERNEL_FORMATS };
 
-static const char *const format_names[N_FORMATS] = {"f32", "f16", "bf16", "i8"};
+static const char *const format_names[N_FORMATS] = {"f32", "f16", "bf16", "i8", "i4"};
 
 static const char *const op_names[KERNEL_OP_COUNT] = {
     [KERNEL_OP_EMBED] = "embed",

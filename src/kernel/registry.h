@@ -19,8 +19,11 @@
 #define KERNEL_F16  2u
 #define KERNEL_BF16 4u
 #define KERNEL_I8   8u
+#define KERNEL_I4   16u
 #define KERNEL_KV   (KERNEL_F32 | KERNEL_F16 | KERNEL_BF16)
-#define KERNEL_ANY  15u
+#define KERNEL_ANY  31u
+
+#define KERNEL_FORMATS 5 /* bits above */
 
 typedef void (*kernel_fn)(void); /* the variant; cast to the operation's type before a call */
 typedef bool (*kernel_accepts_fn)(const struct kernel_shape *shape, char *reason_out,
@@ -41,7 +44,8 @@ const struct kernel_row *registry_rows(uint32_t *n_out);
 const char *kernel_row_variant(const struct kernel_row *row); /* "avx2", from its name */
 
 struct registry {
-    const struct kernel_row *forced[KERNEL_OP_COUNT][4]; /* by format bit; NULL = automatic */
+    const struct kernel_row
+        *forced[KERNEL_OP_COUNT][KERNEL_FORMATS]; /* by format bit; NULL = automatic */
 };
 
 /* Applies "OP=VARIANT" choices. E_UNSUPPORTED: unknown or impossible here; lists what there is. */

@@ -205,7 +205,8 @@ void check_matmul(const struct kernel_row *row) {
         const enum dtype dtype = (enum dtype)t;
         struct unpack_type type;
         const bool is_quantised = unpack_find_type(dtype, &type);
-        if (row->formats == KERNEL_I8 && is_quantised)
+        const bool is_i4 = is_quantised && type.quant_max <= 15 && type.block == 32;
+        if (is_quantised && row->formats == (is_i4 ? KERNEL_I4 : KERNEL_I8))
             check_dtype(row, dtype, RADISH_PRECISION_FAST);
         /* In exact precision quantised weights are f32 panels; two types stand for all. */
         if (row->formats == KERNEL_F32 &&
@@ -215,7 +216,7 @@ void check_matmul(const struct kernel_row *row) {
     const enum dtype plain = row->formats == KERNEL_F32   ? RADISH_DTYPE_F32
                              : row->formats == KERNEL_F16 ? RADISH_DTYPE_F16
                                                           : RADISH_DTYPE_BF16;
-    if (row->formats == KERNEL_I8) return;
+    if (row->formats == KERNEL_I8 || row->formats == KERNEL_I4) return;
     check_dtype(row, plain, RADISH_PRECISION_FAST);
     check_dtype(row, plain, RADISH_PRECISION_EXACT);
 }

@@ -1,4 +1,5 @@
-/* avx2_matmul_i8.c - integer matrix products on AVX2: every quantised weight type, class kseq_i8.
+/* avx2_matmul_i8.c - integer matrix products on AVX2: every quantised weight type, in panels of
+ * bytes (I8) and of half bytes (I4); class kseq_i8.
  *
  *   dot  = sum over a scale block of w[n, k] * a[r, k]      unsigned quants times int8, exact
  *   y[r, n] = fma(float(dot - offset * sum a), d[n] * s[r], y[r, n])      blocks ascending
@@ -27,9 +28,11 @@ enum { MR_MAX = 6, GROUP_BYTES = 4 * PANEL_ROWS };
 
 /* What is known at compile time about a weight type. */
 struct i8_kind {
-    int block;       /* inputs that share a scale */
-    int run_groups;  /* groups added in 16 bits; 0: signed bytes, each group widened */
-    bool has_offset; /* signed weights, stored with an offset; else there is a minimum */
+    int block;            /* inputs that share a scale */
+    int run_groups;       /* groups added in 16 bits; 0: signed bytes, each group widened */
+    bool has_offset;      /* signed weights, stored with an offset; else there is a minimum */
+    bool is_nibbles;      /* I4: two quants a byte */
+    bool has_half_scales; /* f16 */
 };
 
 INLINE __m256i broadcast4(const int8_t *a) {
@@ -38,31 +41,63 @@ INLINE __m256i broadcast4(const int8_t *a) {
     return _mm256_set1_epi32(quad);
 }
 
+/* Group g of a block: 4 inputs of 16 rows, low and high half of the panel. */
+INLINE void load_group(const struct i8_kind kind, const uint8_t *w, int g, const bool is_upper,
+                       __m256i *low, __m256i *high) {
+    const __m256i *at = (const __m256i *)(const void *)(w + g * GROUP_BYTES);
+    *low = _mm256_load_si256(at);
+    *high = _mm256_load_si256(at + 1);
+    if (!kind.is_nibbles) return;
+    const __m256i mask = _mm256_set1_epi8(15);
+    if (is_upper) {
+        *low = _mm256_srli_epi16(*low, 4);
+        *high = _mm256_srli_epi16(*high, 4);
+    }
+    *low = _mm256_and_si256(*low, mask);
+    *high = _mm256_and_si256(*high, mask);
+}
+
+/* Adds groups [first, first + n) to the 16-bit sums of mr tokens; k: input of the first one. */
+INLINE void add_groups(const struct i8_kind kind, const uint8_t *w, int first, const int n,
+                       const bool is_upper, const int8_t *const *a, int k, const int mr,
+                       __m256i *low, __m256i *high) {
+    NO_UNROLL for (int g = 0; g < n; g++) {
+        __m256i w_low, w_high;
+        load_group(kind, w, first + g, is_upper, &w_low, &w_high);
+        UNROLL for (int m = 0; m < mr; m++) {
+            const __m256i quad = broadcast4(a[m] + k + g * 4);
+            low[m] = _mm256_add_epi16(low[m], _mm256_maddubs_epi16(w_low, quad));
+            high[m] = _mm256_add_epi16(high[m], _mm256_maddubs_epi16(w_high, quad));
+            SETTLE(low[m]);
+            SETTLE(high[m]);
+        }
+    }
+}
+
 /* The dot products of one scale block, 32-bit, for mr tokens: low and high half of the panel. */
 INLINE void dot_block(const struct i8_kind kind, const uint8_t *w, const int8_t *const *a, int k,
                       const int mr, __m256i *low32, __m256i *high32) {
     const __m256i ones = _mm256_set1_epi16(1);
-    for (int first = 0; first < kind.block / 4; first += kind.run_groups) {
+    const int n_groups = kind.block / 4;
+    UNROLL for (int m = 0; m < mr; m++) {
+        low32[m] = high32[m] = _mm256_setzero_si256();
+    }
+    for (int first = 0; first < n_groups; first += kind.run_groups) {
         __m256i low[MR_MAX], high[MR_MAX];
         UNROLL for (int m = 0; m < mr; m++) {
             low[m] = high[m] = _mm256_setzero_si256();
         }
-        NO_UNROLL for (int g = first; g < first + kind.run_groups; g++) {
-            const __m256i *at = (const __m256i *)(const void *)(w + g * GROUP_BYTES);
-            const __m256i w_low = _mm256_load_si256(at), w_high = _mm256_load_si256(at + 1);
-            UNROLL for (int m = 0; m < mr; m++) {
-                const __m256i quad = broadcast4(a[m] + k + g * 4);
-                low[m] = _mm256_add_epi16(low[m], _mm256_maddubs_epi16(w_low, quad));
-                high[m] = _mm256_add_epi16(high[m], _mm256_maddubs_epi16(w_high, quad));
-                SETTLE(low[m]);
-                SETTLE(high[m]);
-            }
+        if (kind.is_nibbles) {
+            add_groups(kind, w, 0, n_groups / 2, false, a, k, mr, low, high);
+            add_groups(kind, w, 0, n_groups / 2, true, a, k + kind.block / 2, mr, low, high);
+        } else {
+            add_groups(kind, w, first, kind.run_groups, false, a, k + first * 4, mr, low, high);
         }
         UNROLL for (int m = 0; m < mr; m++) {
             const __m256i wide_low = _mm256_madd_epi16(low[m], ones);
             const __m256i wide_high = _mm256_madd_epi16(high[m], ones);
-            low32[m] = first ? _mm256_add_epi32(low32[m], wide_low) : wide_low;
-            high32[m] = first ? _mm256_add_epi32(high32[m], wide_high) : wide_high;
+            low32[m] = _mm256_add_epi32(low32[m], wide_low);
+            high32[m] = _mm256_add_epi32(high32[m], wide_high);
         }
     }
 }
@@ -91,6 +126,12 @@ INLINE void dot_block_signed(const struct i8_kind kind, const uint8_t *w, const 
     }
 }
 
+/* Eight scales or minimums of a block, from number i on. */
+INLINE __m256 load_scales(const struct i8_kind kind, const uint8_t *scales, int i) {
+    if (!kind.has_half_scales) return _mm256_load_ps((const float *)(const void *)scales + i);
+    return _mm256_cvtph_ps(_mm_load_si128((const __m128i *)(const void *)(scales + 2 * i)));
+}
+
 /* One scale block of one panel into the sums of mr tokens; act: their blocks of 32. */
 INLINE void add_block(const struct i8_kind kind, const uint8_t *w, const struct act_block *act,
                       size_t act_stride, const int part, const int mr, __m256 *low, __m256 *high) {
@@ -103,8 +144,8 @@ INLINE void add_block(const struct i8_kind kind, const uint8_t *w, const struct 
         dot_block(kind, w, a, part * kind.block, mr, low32, high32);
     else
         dot_block_signed(kind, w, a, part * kind.block, mr, low32, high32);
-    const float *d = (const float *)(const void *)(w + kind.block * PANEL_ROWS);
-    const __m256 d_low = _mm256_load_ps(d), d_high = _mm256_load_ps(d + 8);
+    const uint8_t *scales = w + kind.block * PANEL_ROWS / (kind.is_nibbles ? 2 : 1);
+    const __m256 d_low = load_scales(kind, scales, 0), d_high = load_scales(kind, scales, 8);
     UNROLL for (int m = 0; m < mr; m++) {
         const struct act_block *block = &act[(size_t)m * act_stride];
         const __m256 s = _mm256_broadcast_ss(&block->scale);
@@ -117,8 +158,8 @@ INLINE void add_block(const struct i8_kind kind, const uint8_t *w, const struct 
         high[m] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(high32[m]), _mm256_mul_ps(d_high, s), high[m]);
         if (kind.has_offset || !kind.run_groups) continue;
         const __m256 sum = _mm256_broadcast_ss(&block->sum[part]);
-        low[m] = _mm256_fmadd_ps(_mm256_load_ps(d + PANEL_ROWS), sum, low[m]);
-        high[m] = _mm256_fmadd_ps(_mm256_load_ps(d + PANEL_ROWS + 8), sum, high[m]);
+        low[m] = _mm256_fmadd_ps(load_scales(kind, scales, 16), sum, low[m]);
+        high[m] = _mm256_fmadd_ps(load_scales(kind, scales, 24), sum, high[m]);
     }
 }
 
@@ -155,36 +196,47 @@ INLINE void multiply(const struct matmul_part *p, const struct i8_kind kind) {
 }
 
 /* One function per kind, so that each is compiled by itself. */
-static void multiply_q4(const struct matmul_part *p) {
-    multiply(p, (struct i8_kind){32, 8, true});
+static void multiply_q4_0(const struct matmul_part *p) {
+    multiply(p, (struct i8_kind){32, 8, true, true, true});
 }
 
-static void multiply_q4_min(const struct matmul_part *p) {
-    multiply(p, (struct i8_kind){32, 8, false});
+static void multiply_q4_1(const struct matmul_part *p) {
+    multiply(p, (struct i8_kind){32, 8, false, true, true});
 }
 
-static void multiply_q5(const struct matmul_part *p) {
-    multiply(p, (struct i8_kind){32, 4, true});
+static void multiply_q4_k(const struct matmul_part *p) {
+    multiply(p, (struct i8_kind){32, 8, false, true, false});
 }
 
-static void multiply_q5_min(const struct matmul_part *p) {
-    multiply(p, (struct i8_kind){32, 4, false});
+static void multiply_q5_0(const struct matmul_part *p) {
+    multiply(p, (struct i8_kind){32, 4, true, false, false});
 }
 
-static void multiply_q8(const struct matmul_part *p) {
-    multiply(p, (struct i8_kind){32, 0, false});
+static void multiply_q5_1(const struct matmul_part *p) {
+    multiply(p, (struct i8_kind){32, 4, false, false, false});
 }
 
-static void multiply_q3_k(const struct matmul_part *p) {
-    multiply(p, (struct i8_kind){16, 4, true});
+static void multiply_q8_0(const struct matmul_part *p) {
+    multiply(p, (struct i8_kind){32, 0, false, false, false});
 }
 
 static void multiply_q2_k(const struct matmul_part *p) {
-    multiply(p, (struct i8_kind){16, 4, false});
+    multiply(p, (struct i8_kind){16, 4, false, false, false});
+}
+
+static void multiply_q3_k(const struct matmul_part *p) {
+    multiply(p, (struct i8_kind){16, 4, true, false, false});
 }
 
 static void multiply_q6_k(const struct matmul_part *p) {
-    multiply(p, (struct i8_kind){16, 2, true});
+    multiply(p, (struct i8_kind){16, 2, true, false, false});
+}
+
+void i4_f32_matmul__avx2(const struct matmul_part *p) {
+    if (!p->w->has_min)
+        multiply_q4_0(p);
+    else
+        p->w->has_half_scales ? multiply_q4_1(p) : multiply_q4_k(p);
 }
 
 void i8_f32_matmul__avx2(const struct matmul_part *p) {
@@ -192,9 +244,7 @@ void i8_f32_matmul__avx2(const struct matmul_part *p) {
     if (w->block == 16)
         w->has_min ? multiply_q2_k(p) : w->quant_max > 31 ? multiply_q6_k(p) : multiply_q3_k(p);
     else if (w->quant_max > 31)
-        multiply_q8(p);
-    else if (w->quant_max > 15)
-        w->has_min ? multiply_q5_min(p) : multiply_q5(p);
+        multiply_q8_0(p);
     else
-        w->has_min ? multiply_q4_min(p) : multiply_q4(p);
+        w->has_min ? multiply_q5_1(p) : multiply_q5_0(p);
 }

@@ -20,12 +20,30 @@ enum { MR_MAX = 6, NP_MAX = 4, GROUP_BYTES = 4 * PANEL_ROWS };
 struct i8_kind {
     int block; /* inputs that share a scale */
     bool has_min;
+    bool is_nibbles;      /* I4: two quants a byte */
+    bool has_half_scales; /* f16 */
 };
 
 INLINE __m512i broadcast4(const int8_t *a) {
     int32_t quad;
     memcpy(&quad, a, sizeof quad);
     return _mm512_set1_epi32(quad);
+}
+
+/* Group g of a block: 4 inputs of 16 rows. */
+INLINE __m512i load_group(const struct i8_kind kind, const uint8_t *w, int g) {
+    if (!kind.is_nibbles) return _mm512_loadu_si512(w + g * GROUP_BYTES);
+    const __m512i both = _mm512_loadu_si512(w + g % 4 * GROUP_BYTES);
+    const __m512i moved = g < 4 ? both : _mm512_srli_epi16(both, 4);
+    return _mm512_and_si512(moved, _mm512_set1_epi8(15));
+}
+
+/* Scales (which = 0) or minimums (which = 1) of a block. */
+INLINE __m512 load_scales(const struct i8_kind kind, const uint8_t *scales, int which) {
+    if (!kind.has_half_scales)
+        return _mm512_loadu_ps((const float *)(const void *)scales + which * PANEL_ROWS);
+    const uint8_t *at = scales + which * 2 * PANEL_ROWS;
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)at));
 }
 
 /* One scale block of np panels into the sums of mr tokens; act: their blocks of 32. */
@@ -41,7 +59,7 @@ INLINE void add_block(const struct i8_kind kind, const uint8_t *w, size_t panel_
     NO_UNROLL for (int g = 0; g < kind.block / 4; g++) {
         __m512i quants[NP_MAX];
         UNROLL for (int n = 0; n < np; n++) {
-            quants[n] = _mm512_load_si512(w + (size_t)n * panel_bytes + g * GROUP_BYTES);
+            quants[n] = load_group(kind, w + (size_t)n * panel_bytes, g);
         }
         UNROLL for (int m = 0; m < mr; m++) {
             const int8_t *q = act[(size_t)m * act_stride].q + part * kind.block + g * 4;
@@ -51,14 +69,15 @@ INLINE void add_block(const struct i8_kind kind, const uint8_t *w, size_t panel_
         }
     }
     UNROLL for (int n = 0; n < np; n++) {
-        const uint8_t *scales = w + (size_t)n * panel_bytes + kind.block * PANEL_ROWS;
-        const __m512 d = _mm512_load_ps(scales);
+        const int scales_at = kind.block * PANEL_ROWS / (kind.is_nibbles ? 2 : 1);
+        const uint8_t *scales = w + (size_t)n * panel_bytes + scales_at;
+        const __m512 d = load_scales(kind, scales, 0);
         UNROLL for (int m = 0; m < mr; m++) {
             const struct act_block *block = &act[(size_t)m * act_stride];
             const __m512 scale = _mm512_mul_ps(d, _mm512_set1_ps(block->scale));
             sums[m][n] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dots[m][n]), scale, sums[m][n]);
             if (!kind.has_min) continue;
-            const __m512 minimum = _mm512_load_ps(scales + PANEL_ROWS * sizeof(float));
+            const __m512 minimum = load_scales(kind, scales, 1);
             sums[m][n] = _mm512_fmadd_ps(minimum, _mm512_set1_ps(block->sum[part]), sums[m][n]);
         }
     }
@@ -109,20 +128,39 @@ INLINE void multiply(const struct matmul_part *p, const struct i8_kind kind) {
 }
 
 /* One function per kind, so that each is compiled by itself. */
+static void multiply_q4_0(const struct matmul_part *p) {
+    multiply(p, (struct i8_kind){32, false, true, true});
+}
+
+static void multiply_q4_1(const struct matmul_part *p) {
+    multiply(p, (struct i8_kind){32, true, true, true});
+}
+
+static void multiply_q4_k(const struct matmul_part *p) {
+    multiply(p, (struct i8_kind){32, true, true, false});
+}
+
 static void multiply_32(const struct matmul_part *p) {
-    multiply(p, (struct i8_kind){32, false});
+    multiply(p, (struct i8_kind){32, false, false, false});
 }
 
 static void multiply_32_min(const struct matmul_part *p) {
-    multiply(p, (struct i8_kind){32, true});
+    multiply(p, (struct i8_kind){32, true, false, false});
 }
 
 static void multiply_16(const struct matmul_part *p) {
-    multiply(p, (struct i8_kind){16, false});
+    multiply(p, (struct i8_kind){16, false, false, false});
 }
 
 static void multiply_16_min(const struct matmul_part *p) {
-    multiply(p, (struct i8_kind){16, true});
+    multiply(p, (struct i8_kind){16, true, false, false});
+}
+
+void i4_f32_matmul__avx512vnni(const struct matmul_part *p) {
+    if (!p->w->has_min)
+        multiply_q4_0(p);
+    else
+        p->w->has_half_scales ? multiply_q4_1(p) : multiply_q4_k(p);
 }
 
 void i8_f32_matmul__avx512vnni(const struct matmul_part *p) {

@@ -110,7 +110,7 @@ static void prepare(struct cpu_device *d, struct matmul_run *run) {
     size_t bytes;
     a->x = run->args->x;
     a->x_stride = run->args->x_stride;
-    if (w->format == PACK_I8) {
+    if (w->format == PACK_I8 || w->format == PACK_I4) {
         bytes = n_rows * (w->n_in / ACT_BLOCK) * sizeof(struct act_block);
         a->blocks = run->blocks = (void *)d->scratch;
     } else if (w->format == PACK_BF16 && d->base.precision == RADISH_PRECISION_FAST) {
@@ -162,7 +162,7 @@ void cpu_matmul(struct cpu_device *d, const struct matmul_args *args) {
         run.fn(&run.part);
         return;
     }
-    const uint32_t elem_bytes = w->format == PACK_I8 ? 2 : sizeof(float);
+    const uint32_t elem_bytes = run.blocks ? 2 : sizeof(float);
     uint32_t rows = PART_BYTES / (w->n_in * elem_bytes) / PANEL_MR_MAX * PANEL_MR_MAX;
     if (rows < PANEL_MR_MAX) rows = PANEL_MR_MAX;
     run.rows_per_part = rows;

@@ -3,9 +3,10 @@
  *
  * SIMD lanes run along output rows: a panel holds 16 rows, input by input, so one vector load
  * brings the same input of 16 (or 8) rows, and every row keeps its own chain of sums whatever the
- * number of tokens (ARCHITECTURE section 4). All quantised types become one format, unsigned bytes
- * plus f32 scales: 9 or 10 bits a weight where a 4-bit file has 4.5 or 5. That costs memory and
- * bandwidth against kernels that read 4-bit panels, but one kernel serves ten types. In exact
+ * number of tokens (ARCHITECTURE section 4). Quantised types become two
+ * formats, bytes and half bytes, with a scale per block: 4.5 to 10 bits a weight where the file has
+ * 2.6 to 8.5. The file's own blocks would need less memory and another kernel for each of ten
+ * types; half bytes are kept where they halve the traffic of the most common files. In exact
  * precision they become f32 panels instead, with the dequantiser's own values.
  *
  * Historical note: keeping the file's blocks for embed beside the panels for matmul was refused: a
@@ -25,17 +26,22 @@ enum pack_format pack_format_for(enum dtype dtype, enum radish_precision precisi
     if (dtype == RADISH_DTYPE_F16) return PACK_F16;
     if (dtype == RADISH_DTYPE_BF16) return PACK_BF16;
     if (!unpack_find_type(dtype, &type)) return PACK_RAW;
-    return precision == RADISH_PRECISION_EXACT ? PACK_F32 : PACK_I8;
+    if (precision == RADISH_PRECISION_EXACT) return PACK_F32;
+    return type.quant_max <= 15 && type.block == 32 ? PACK_I4 : PACK_I8;
 }
 
-static bool set_i8_layout(struct weight *w) {
+static bool set_quant_layout(struct weight *w) {
     struct unpack_type type;
     if (!unpack_find_type(w->dtype, &type)) return false;
     w->block = type.block;
     w->offset = type.offset;
     w->quant_max = type.quant_max;
     w->has_min = type.has_min;
-    w->block_bytes = PANEL_ROWS * (type.block + (type.has_min ? 2 : 1) * sizeof(float));
+    /* d and m are f16 in the file; in Q4_K they are products, which f16 does not hold. */
+    w->has_half_scales = w->format == PACK_I4 && w->dtype != RADISH_DTYPE_Q4_K;
+    const size_t scale_bytes = w->has_half_scales ? sizeof(uint16_t) : sizeof(float);
+    const size_t n_scales = PANEL_ROWS * (type.has_min ? 2u : 1u);
+    w->block_bytes = panel_scales_at(w) + n_scales * scale_bytes;
     return mem_mul(w->n_in / type.block, w->block_bytes, &w->panel_bytes);
 }
 
@@ -51,8 +57,8 @@ bool pack_layout(enum dtype dtype, enum pack_format format, uint32_t n_out, uint
         if (!mem_mul(w->row_bytes, PANEL_ROWS, &w->panel_bytes)) return false;
         return mem_mul(w->row_bytes, n_out, &w->bytes);
     }
-    if (format == PACK_I8) {
-        if (!set_i8_layout(w)) return false;
+    if (format == PACK_I8 || format == PACK_I4) {
+        if (!set_quant_layout(w)) return false;
     } else {
         const size_t elem_bytes = format == PACK_F32 ? sizeof(float) : sizeof(uint16_t);
         if (!mem_mul(n_in, PANEL_ROWS * elem_bytes, &w->panel_bytes)) return false;
@@ -81,28 +87,36 @@ static void pack_half(struct weight *w, const uint8_t *src, uint32_t row, uint8_
         dst[(size_t)k * PANEL_ROWS] = (uint16_t)(src[2 * k] | src[2 * k + 1] << 8);
 }
 
-static void pack_i8(struct weight *w, const uint8_t *src, uint32_t row, uint8_t *panel) {
-    const uint32_t elems = dtype_block_elems(w->dtype), bytes = dtype_block_bytes(w->dtype);
-    uint8_t quants[UNPACK_ELEMS_MAX];
-    float d[UNPACK_ELEMS_MAX / 16], m[UNPACK_ELEMS_MAX / 16];
-    for (uint32_t k = 0; k < w->n_in; k += elems, src += bytes) {
-        unpack_block(w->dtype, src, quants, d, m);
-        for (uint32_t b = 0; b < elems / w->block; b++, panel += w->block_bytes) {
-            const uint8_t *q = quants + b * w->block;
-            for (uint32_t i = 0; i < w->block; i += 4)
-                memcpy(panel + i * PANEL_ROWS + row * 4, q + i, 4);
-            float *scales = (float *)(panel + w->block * PANEL_ROWS);
-            scales[row] = d[b];
-            if (w->has_min) scales[PANEL_ROWS + row] = m[b];
-        }
+/* One scale block of one row into its block of the panel. */
+static void pack_block(const struct weight *w, const uint8_t *q, float d, float m, uint32_t row,
+                       uint8_t *block) {
+    if (w->format == PACK_I8) {
+        for (uint32_t i = 0; i < w->block; i += 4)
+            memcpy(block + i * PANEL_ROWS + row * 4, q + i, 4);
+    } else {
+        for (uint32_t i = 0; i < w->block / 2; i++)
+            block[(i & ~3u) * PANEL_ROWS + row * 4 + (i & 3)] =
+                (uint8_t)(q[i] | q[i + w->block / 2] << 4);
+    }
+    void *scales = block + panel_scales_at(w);
+    const float values[2] = {d, m};
+    for (uint32_t which = 0; which < (w->has_min ? 2 : 1); which++) {
+        if (w->has_half_scales)
+            ((uint16_t *)scales)[which * PANEL_ROWS + row] = dtype_f32_to_f16(values[which]);
+        else
+            ((float *)scales)[which * PANEL_ROWS + row] = values[which];
     }
 }
 
-/* Rows past the matrix: weight zero in every format. The offset makes the integer zero too. */
-static void pack_i8_zero(struct weight *w, uint32_t row, uint8_t *panel) {
-    for (uint32_t k = 0; k < w->n_in; k += w->block, panel += w->block_bytes)
-        for (uint32_t i = 0; i < w->block; i += 4)
-            memset(panel + i * PANEL_ROWS + row * 4, (int)w->offset, 4);
+static void pack_quants(struct weight *w, const uint8_t *src, uint32_t row, uint8_t *panel) {
+    const uint32_t elems = dtype_block_elems(w->dtype), bytes = dtype_block_bytes(w->dtype);
+    uint8_t quants[UNPACK_ELEMS_MAX];
+    float d[UNPACK_ELEMS_MAX / 16], m[UNPACK_ELEMS_MAX / 16] = {0};
+    for (uint32_t k = 0; k < w->n_in; k += elems, src += bytes) {
+        unpack_block(w->dtype, src, quants, d, m);
+        for (uint32_t b = 0; b < elems / w->block; b++, panel += w->block_bytes)
+            pack_block(w, quants + b * w->block, d[b], m[b], row, panel);
+    }
 }
 
 void pack_panel(struct weight *w, const void *file_data, uint32_t panel) {
@@ -114,26 +128,23 @@ void pack_panel(struct weight *w, const void *file_data, uint32_t panel) {
         memcpy(dst, src, n * w->row_bytes);
         return;
     }
-    for (uint32_t row = 0; row < PANEL_ROWS; row++, src += w->row_bytes) {
-        const bool is_past = row >= n;
-        if (w->format == PACK_I8)
-            is_past ? pack_i8_zero(w, row, dst) : pack_i8(w, src, row, dst);
-        else if (is_past)
-            continue; /* the memory came zeroed */
-        else if (w->format == PACK_F32)
+    /* Rows past the matrix stay as the memory came: zeros, a scale of zero. */
+    for (uint32_t row = 0; row < n; row++, src += w->row_bytes) {
+        if (w->format == PACK_F32)
             pack_f32(w, src, row, dst);
+        else if (w->format == PACK_I8 || w->format == PACK_I4)
+            pack_quants(w, src, row, dst);
         else
             pack_half(w, src, row, dst);
     }
 }
 
-static void read_i8(const struct weight *w, const uint8_t *panel, uint32_t row, float *out) {
-    for (uint32_t k = 0; k < w->n_in; k += w->block, panel += w->block_bytes) {
-        const float *scales = (const float *)(const void *)(panel + w->block * PANEL_ROWS);
-        const float d = scales[row], m = w->has_min ? scales[PANEL_ROWS + row] : 0.0f;
+static void read_quants(const struct weight *w, const uint8_t *block, uint32_t row, float *out) {
+    for (uint32_t k = 0; k < w->n_in; k += w->block, block += w->block_bytes) {
+        const float d = panel_scale(w, block, row, 0);
+        const float m = w->has_min ? panel_scale(w, block, row, 1) : 0.0f;
         for (uint32_t i = 0; i < w->block; i++) {
-            const int quant = panel[(i & ~3u) * PANEL_ROWS + row * 4 + (i & 3)];
-            const float product = d * (float)(quant - (int)w->offset);
+            const float product = d * (float)(panel_quant(w, block, row, i) - (int)w->offset);
             out[k + i] = w->has_min ? product + m : product;
         }
     }
@@ -146,8 +157,8 @@ void pack_row_to_f32(const struct weight *w, uint32_t row, float *out) {
     }
     const uint8_t *panel = w->data + (size_t)(row / PANEL_ROWS) * w->panel_bytes;
     const uint32_t r = row % PANEL_ROWS;
-    if (w->format == PACK_I8) {
-        read_i8(w, panel, r, out);
+    if (w->format == PACK_I8 || w->format == PACK_I4) {
+        read_quants(w, panel, r, out);
         return;
     }
     const float *f = (const float *)(const void *)panel + r;

@@ -49,38 +49,38 @@ void bf16_f32_matmul__ref(const struct matmul_part *part) {
     multiply_floats(part);
 }
 
-static int32_t dot_block(const struct weight *w, const uint8_t *block, uint32_t row,
-                         const int8_t *q) {
-    int32_t dot = 0;
-    for (uint32_t i = 0; i < w->block; i++)
-        dot += (int32_t)block[(i & ~3u) * PANEL_ROWS + row * 4 + (i & 3)] * q[i];
-    return dot;
-}
-
-static void multiply_i8_row(const struct matmul_part *p, const uint8_t *data, uint32_t row,
-                            float sums[PANEL_ROWS]) {
+static void multiply_quants_row(const struct matmul_part *p, const uint8_t *block, uint32_t row,
+                                float sums[PANEL_ROWS]) {
     const struct weight *w = p->w;
     const struct act_block *act = p->a.blocks + (size_t)row * (w->n_in / ACT_BLOCK);
-    for (uint32_t k = 0; k < w->n_in; k += w->block, data += w->block_bytes) {
+    for (uint32_t k = 0; k < w->n_in; k += w->block, block += w->block_bytes) {
         const struct act_block *a = &act[k / ACT_BLOCK];
         const uint32_t part = k % ACT_BLOCK / w->block;
-        const float *d = (const float *)(const void *)(data + w->block * PANEL_ROWS);
-        const float *m = d + PANEL_ROWS;
+        const int8_t *q = a->q + k % ACT_BLOCK;
         for (uint32_t i = 0; i < PANEL_ROWS; i++) {
-            const int32_t dot = dot_block(w, data, i, a->q + k % ACT_BLOCK) - a->shift[part];
-            sums[i] = fmaf((float)dot, d[i] * a->scale, sums[i]);
-            if (w->has_min) sums[i] = fmaf(m[i], a->sum[part], sums[i]);
+            int32_t dot = -a->shift[part];
+            for (uint32_t j = 0; j < w->block; j++) dot += panel_quant(w, block, i, j) * q[j];
+            sums[i] = fmaf((float)dot, panel_scale(w, block, i, 0) * a->scale, sums[i]);
+            if (w->has_min) sums[i] = fmaf(panel_scale(w, block, i, 1), a->sum[part], sums[i]);
         }
     }
 }
 
-void i8_f32_matmul__ref(const struct matmul_part *p) {
+static void multiply_quants(const struct matmul_part *p) {
     for (uint32_t panel = p->panel_first; panel < p->panel_first + p->n_panels; panel++) {
         const uint8_t *data = p->w->data + (size_t)panel * p->w->panel_bytes;
         for (uint32_t row = p->row_first; row < p->row_first + p->n_rows; row++) {
             float sums[PANEL_ROWS] = {0};
-            multiply_i8_row(p, data, row, sums);
+            multiply_quants_row(p, data, row, sums);
             matmul_store(p, row, panel, sums);
         }
     }
+}
+
+void i8_f32_matmul__ref(const struct matmul_part *part) {
+    multiply_quants(part);
+}
+
+void i4_f32_matmul__ref(const struct matmul_part *part) {
+    multiply_quants(part);
 }

@@ -47,7 +47,7 @@ static void test_every_operation_has_a_plain_c_kernel_for_every_format(void **st
         strcat(strcat(choice, kernel_op_name(op)), "=ref");
         const struct registry r = make_registry(choice);
         const bool is_kv = op == KERNEL_OP_ATTENTION || op == KERNEL_OP_ROPE_KV_STORE;
-        for (uint32_t f = 0; f < (is_kv ? 3 : 4); f++)
+        for (uint32_t f = 0; f < (is_kv ? 3 : KERNEL_FORMATS); f++)
             assert_non_null(strstr(find_name(&r, op, 1u << f, NULL), "__ref"));
     }
 }
