@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct weight; /* a matrix prepared by a device: device_weight_create() */
+struct weight; /* a matrix prepared by a device: its weight_create entry */
 
 /* out[r] = row token_ids[r] of the matrix, as f32. A negative id -1-x stands for sampled[x]. Ids
  * are < n_out rows of w (the caller checks). */
