@@ -19,7 +19,9 @@
  *
  * The tile is MR tokens times one panel; the sums of blocks stay in registers or, from MR 4 on,
  * partly on the stack, touched once per block. Per block of 32 inputs and token: 16 multiplies of
- * 32 bytes and about 12 other operations. */
+ * 32 bytes and about 12 other operations.
+ *
+ * The inlined pieces of a tile take more than seven parameters: as constants they unroll it. */
 #include "avx2_tile.h"
 
 #include <string.h>

@@ -9,7 +9,9 @@
  * vector), for quants up to 255. The correction for the offset is what the sum starts from. A tile
  * is MR tokens times NP panels: 6 x 2 are 12 integer chains (4-5 cycles of latency), one token
  * reads four panels side by side. Per block of 32 inputs, token and panel: 8 VPDPBUSD and 3 or 4
- * float operations. */
+ * float operations.
+ *
+ * The inlined pieces of a tile take more than seven parameters: as constants they unroll it. */
 #include "avx512_tile.h"
 
 #include <string.h>

@@ -4,10 +4,12 @@
  *   LANES, vec             floats in a vector (8 or 16), and its type
  *   SCORE_QUERIES          queries of a tile of scores: SCORE_QUERIES * 16 / LANES chains of FMAs
  *   VALUE_QUERIES, VALUE_VECS   queries times vectors of a tile of outputs
- *   vec_set1, vec_load, vec_store, vec_add, vec_sub, vec_mul, vec_div, vec_fma, vec_max, vec_exp,
- * vec_tanh vec_keep(x, key, first, end, other)   x in lanes with first <= key + lane < end, other
- * elsewhere vec_max_lane(x), vec_sum16(sums)      largest lane; scalar_sum16() of 16 / LANES
- * vectors
+ *   vec_set1, vec_load, vec_store, vec_add, vec_sub, vec_mul, vec_div, vec_fma, vec_max,
+ *   vec_exp, vec_tanh
+ *   vec_keep(x, key, first, end, other)
+ *                          x in lanes with first <= key + lane < end, other elsewhere
+ *   vec_max_lane(x), vec_sum16(sums)
+ *                          largest lane; scalar_sum16() of 16 / LANES vectors
  *
  *   score[i, j] = scale * (q[i] . k[j]);  p = exp(score - max);  acc[i] = sum_j p[i, j] * v[j]
  *
@@ -22,7 +24,8 @@
  * range may be computed (the lanes are there anyway) but are never used.
  *
  * Keys are read from the pool in the order of the slot table: head_dim elements in a row. Needs
- * head_dim to be a multiple of 8 and v_head_dim of LANES (ops.def, accepts_heads_by_*). */
+ * head_dim to be a multiple of 8 and v_head_dim of LANES (ops.def, accepts_heads_by_*). The inlined
+ * pieces of a tile take more than seven parameters: as constants they unroll it. */
 #ifndef KERNEL_CPU_LANES_ATTENTION_H
 #define KERNEL_CPU_LANES_ATTENTION_H
 
