@@ -173,6 +173,7 @@ enum radish_status plan_make(const struct radish_model *model, const struct devi
         .seqs_max = options->requests_running_max,
         .logits_rows_max = rows,
         .context_tokens = context,
+        .page_size = options->page_tokens,
         .kv_dtype = device_kv_dtype(options->kv_dtype, options->precision, config->dtype)};
     RADISH_TRY(weights_plan(model->file, config, device, &plan.weight_bytes, err));
     RADISH_TRY(plan_scratch(&plan, model, device, err));

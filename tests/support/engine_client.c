@@ -123,7 +123,7 @@ static void wait_for(struct client *client, bool (*is_reached)(const struct clie
                      uint32_t n) {
     struct timespec end;
     clock_gettime(CLOCK_REALTIME, &end);
-    end.tv_sec += 60;
+    end.tv_sec += 240;
     pthread_mutex_lock(&client->lock);
     bool is_reached_now;
     while (!(is_reached_now = is_reached(client, n)))

@@ -36,6 +36,7 @@ struct client {
     struct client_choice choices[CLIENT_CHOICES_MAX];
     struct radish_token prompt_tokens[CLIENT_TOKENS_MAX]; /* top is NULL */
     uint32_t n_prompt_tokens;
+    void *extra;           /* of the test: for an on_logits that needs more */
     uint32_t abort_at_ids; /* abort from the callback after this many tokens; 0 = never */
 };
 
@@ -54,7 +55,7 @@ struct radish_request client_request(const int32_t *prompt, size_t n_prompt, uin
 /* Forgets what was collected and submits. */
 enum radish_status client_submit(struct client *client, struct radish_engine *engine,
                                  const struct radish_request *request, struct radish_error *err);
-void client_wait(struct client *client); /* until every choice has ended; fails after a minute */
+void client_wait(struct client *client); /* until every choice has ended; fails after four minutes */
 /* Until the first choice has at least n tokens or has ended. */
 void client_wait_tokens(struct client *client, uint32_t n);
 
