@@ -55,7 +55,8 @@ struct radish_request client_request(const int32_t *prompt, size_t n_prompt, uin
 /* Forgets what was collected and submits. */
 enum radish_status client_submit(struct client *client, struct radish_engine *engine,
                                  const struct radish_request *request, struct radish_error *err);
-void client_wait(struct client *client); /* until every choice has ended; fails after four minutes */
+void client_wait(
+    struct client *client); /* until every choice has ended; fails after four minutes */
 /* Until the first choice has at least n tokens or has ended. */
 void client_wait_tokens(struct client *client, uint32_t n);
 
