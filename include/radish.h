@@ -109,6 +109,7 @@ struct radish_model_info {
     uint32_t context_trained; /* tokens, scaling included; 0 when unknown */
     uint32_t n_vocab;         /* rows of the logits; 0 when there are no weights */
     uint32_t n_tokens;        /* ids the tokenizer knows */
+    uint32_t token_bytes_max; /* of the longest token */
     bool has_chat_template;
     uint64_t weight_bytes;
 };

@@ -22,6 +22,7 @@ static enum radish_status make_prompt(struct exchange *ex, yyjson_val *root, str
                                               /*join_parts=*/true, NULL, &text, &len, err);
     if (!status && *conversation.marker)
         status = openai_marker_cut(conversation.marker, text, &len, err);
+    if (!status) status = openai_request_check_text(ex, len, "messages", err);
     if (!status) status = radish_tokenize(model, text, len, 0, &call->ids, &call->n_ids, err);
     if (!status && !call->n_ids)
         status = error_set_field(err, RADISH_E_TEMPLATE, "messages",

@@ -10,11 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static enum radish_status take_text(const struct radish_model *model,
-                                    const struct openai_params *params,
+static enum radish_status take_text(struct exchange *ex, const struct openai_params *params,
                                     const struct openai_prompt *prompt, struct call *call,
                                     struct radish_error *err) {
+    const struct radish_model *model = ex->server->model;
     unsigned flags = params->has_special ? RADISH_TOKENIZE_SPECIAL : 0;
+    RADISH_TRY(openai_request_check_text(ex, prompt->text_len, "prompt", err));
     RADISH_TRY(radish_tokenize(model, prompt->text, prompt->text_len, flags, &call->ids,
                                &call->n_ids, err));
     if (!call->n_ids)
@@ -51,7 +52,7 @@ static enum radish_status make_prompts(struct exchange *ex, struct openai_reques
     const struct radish_model *model = ex->server->model;
     for (uint32_t i = 0; i < g->n_calls; i++) {
         if (prompts[i].text)
-            RADISH_TRY(take_text(model, &r->params, &prompts[i], &g->calls[i], err));
+            RADISH_TRY(take_text(ex, &r->params, &prompts[i], &g->calls[i], err));
         else
             RADISH_TRY(take_ids(model, &r->params, &prompts[i], &g->calls[i], err));
         RADISH_TRY(openai_request_check_room(r, ex, &g->calls[i], "prompt", err));

@@ -49,6 +49,22 @@ void openai_request_close(struct openai_request *r) {
     arena_deinit(&r->arena);
 }
 
+/* Normalisation can shorten a text before it is cut into tokens: canonical composition by three at
+ * the most. */
+enum { NORMALIZER_SHRINK_MAX = 4 };
+
+enum radish_status openai_request_check_text(struct exchange *ex, size_t len, const char *field,
+                                             struct radish_error *err) {
+    size_t token_bytes = radish_model_info(ex->server->model)->token_bytes_max;
+    token_bytes *= NORMALIZER_SHRINK_MAX;
+    if (!token_bytes || len / token_bytes < ex->server->context_tokens) return RADISH_OK;
+    ex->error_code = "context_length_exceeded";
+    return error_set_field(err, RADISH_E_LIMIT, field,
+                           "the prompt has %zu bytes, which is more than %zu tokens, but must have "
+                           "fewer than %u: that is what fits into the context",
+                           len, len / token_bytes, ex->server->context_tokens);
+}
+
 enum radish_status openai_request_check_room(const struct openai_request *r, struct exchange *ex,
                                              const struct call *call, const char *field,
                                              struct radish_error *err) {

@@ -20,6 +20,11 @@ enum radish_status openai_request_open(struct openai_request *r, struct exchange
                                        struct radish_error *err) RADISH_CHECK_RESULT;
 void openai_request_close(struct openai_request *r);
 
+/* E_LIMIT for a text so long that its tokens cannot fit into the context whatever they are: told
+ * from its length alone, before time and memory go into encoding it. */
+enum radish_status openai_request_check_text(struct exchange *ex, size_t len, const char *field,
+                                             struct radish_error *err) RADISH_CHECK_RESULT;
+
 /* E_LIMIT, with the numbers, when the prompt leaves no room for a token, or the tokens asked for
  * do not fit behind it. field: where the prompt came from. */
 enum radish_status openai_request_check_room(const struct openai_request *r, struct exchange *ex,

@@ -1,5 +1,6 @@
 """Raw sockets: what no client library would send."""
 import json
+import re
 import socket
 import time
 
@@ -161,6 +162,17 @@ def test_bodies_over_the_limit_are_413(start):
                 sock.sendall(piece)
     fits = b'{"prompt":"a","max_tokens":1' + b" " * 1_000_000 + b"}"
     assert server.post("/v1/completions", fits).status == 200
+
+
+def test_a_text_that_cannot_fit_is_refused_by_its_length_before_it_is_encoded(server):
+    for path, body in (
+        ("/v1/completions", {"prompt": "a" * 8_000_000}),
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": "a" * 8_000_000}]}),
+    ):
+        answer = server.post(path, body)
+        assert answer.status == 400
+        assert answer.error()["code"] == "context_length_exceeded"
+        assert re.search(r"has 80\d{5} bytes", answer.error()["message"])
 
 
 def test_a_prompt_longer_than_the_context_is_400_with_the_numbers(server):
