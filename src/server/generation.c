@@ -159,6 +159,7 @@ static void on_event(void *user, const struct radish_event *event) {
     }
     if (is_time_to_wake(g, event, is_first)) {
         g->n_tokens_unsent = 0;
+        g->is_due = true;
         ex->is_output_ready = true;
         exchange_wake(ex);
     }

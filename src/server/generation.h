@@ -61,6 +61,7 @@ struct generation {
     struct buf pending;
     uint32_t n_choices_left;
     uint32_t n_tokens_unsent; /* since the connection was last woken */
+    bool is_due;              /* enough is pending for a chunk: --stream-interval */
     bool has_event;
     bool has_tokens;
     bool is_abort_wanted;

@@ -25,7 +25,8 @@ static enum take take_events(struct exchange *ex) {
     pthread_mutex_lock(&ex->lock);
     if (ex->is_gone || atomic_load(&ex->server->is_closing)) {
         take = TAKE_GONE;
-    } else if (g->pending.len) {
+    } else if (g->pending.len && (g->is_due || !g->n_choices_left || g->failure)) {
+        g->is_due = false;
         struct buf taken = g->pending;
         g->pending = g->log;
         g->log = taken;
