@@ -14,6 +14,7 @@
 #include "server/server.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,9 +44,11 @@ static int watch_signals(void) {
     return -1;
 }
 
+/* poll() and not read(): a signal interrupts it even though system calls are restarted, and
+ * ThreadSanitizer, which holds signals back, lets them through there. */
 static void wait_for_signal(void) {
-    char byte;
-    while (read(stop_pipe[0], &byte, 1) < 0 && errno == EINTR) {}
+    struct pollfd readable = {.fd = stop_pipe[0], .events = POLLIN};
+    while (poll(&readable, 1, /*timeout=*/-1) < 1) {}
 }
 
 /* All keys: those of the command line and the lines of --api-key-file, kept in *text_out. */
