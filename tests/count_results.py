@@ -38,8 +38,8 @@ def count_ctest(path, folder):
         yield f"{ring}: {name}", "missing" if state == "skipped" else state, output
         if state == "passed":
             # cmocka tests that were skipped inside a program that ran.
-            for skipped in re.findall(r"\[  SKIPPED \] (\w+)", output):
-                yield f"{ring}: {name}.{skipped}", "skipped", output
+            for skipped in sorted(set(re.findall(r"\[  SKIPPED \] ([A-Za-z]\w*)", output))):
+                yield f"{ring}: {name}.{skipped}", "skipped", ""
 
 
 def main():
