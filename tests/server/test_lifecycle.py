@@ -22,23 +22,25 @@ def test_an_idle_server_stops_at_once(start):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_stopping_refuses_new_requests_and_finishes_running_ones(start, number):
-    server = start("--stop-grace-seconds", "100")
-    sock = server.start_post("/v1/completions", LONG)
+    server = start("--stop-grace-seconds", "100", "--max-total-tokens", "20000")
+    sock = server.start_post("/v1/completions", {**LONG, "n": 32})
     got = read_until(sock, b"data: ")
     server.signal(number)
-    time.sleep(0.2)
+    while "radish: stopping" not in server.log():
+        time.sleep(0.001)
+    time.sleep(0.01)
     answer = server.post("/v1/completions", {"prompt": "a", "max_tokens": 1})
     assert answer.status == 503 and "retry-after" in answer.headers
     assert server.request("GET", "/health").status == 503
     got += read_all(sock)
     events, is_done = stream_events(got.partition(b"\r\n\r\n")[2])
     reasons = [c["finish_reason"] for e in events for c in e["choices"] if c["finish_reason"]]
-    assert is_done and reasons == ["length"] * 8
+    assert is_done and reasons == ["length"] * 32
     assert server.wait_exit() == 0
 
 
 def test_after_the_grace_time_streams_end_with_abort(start):
-    server = start("--stop-grace-seconds", "0.2", "--max-total-tokens", "70000")
+    server = start("--stop-grace-seconds", "0.02", "--max-total-tokens", "70000")
     sock = server.start_post("/v1/completions", {**LONG, "n": 16})
     whole = server.start_post("/v1/completions", {**LONG, "stream": False})
     got = read_until(sock, b"data: ")
