@@ -104,7 +104,8 @@ static int stream(struct chat *chat, const struct radish_request *request, struc
             rc = command_write("\n", 1);
     }
     generate_destroy(g);
-    if (rc < 0 && chat->interactive && interrupted) fputs("(stopped)\n", stderr);
+    if (rc < 0 && chat->interactive && chat->last.finish == RADISH_FINISH_ABORT)
+        fputs("(stopped)\n", stderr);
     if (rc < 0 && chat->interactive && chat->last.finish == RADISH_FINISH_LENGTH)
         fputs("(cut: the length limit is reached)\n", stderr);
     return rc;

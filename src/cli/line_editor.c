@@ -72,6 +72,9 @@ static bool open_editor(struct line_editor *editor) {
     el_set(editor->edit, EL_HIST, history, editor->history);
     el_set(editor->edit, EL_SETTY, "-d", "-isig", NULL);
     el_set(editor->edit, EL_BIND, "^C", "em-kill-line", NULL);
+    /* A Ctrl-D that is pressed after the prompt shows and before the mode changes comes as a zero.
+     */
+    el_set(editor->edit, EL_BIND, "^@", "em-delete-or-list", NULL);
     el_set(editor->edit, EL_BIND, "^R", "em-inc-search-prev", NULL);
     find_history(editor);
     if (editor->history_path.len)
