@@ -232,7 +232,7 @@ struct radish_logit_bias {
 
 /* How tokens are chosen. radish_sampling_init() gives greedy-free neutral defaults;
  * radish_model_sampling() those of the model's generation_config. Limits are checked by
- * radish_engine_submit(): see docs/API.md. Order: logit_bias and penalties on the logits,
+ * radish_engine_submit(): see docs/API.md. Order: penalties, then logit_bias on the logits,
  * min_tokens mask, temperature, top_k, top_p, min_p, draw. */
 struct radish_sampling {
     float temperature;        /* [0, inf); below 1e-6: greedy */
