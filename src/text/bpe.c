@@ -181,29 +181,30 @@ done:
     return status;
 }
 
-enum radish_status bpe_create(const struct tokenizer_spec *spec, bool is_byte_level,
-                              struct bpe **bpe_out, struct radish_error *err) {
-    *bpe_out = NULL;
-    struct bpe *b = calloc(1, sizeof *b);
-    if (!b) return error_nomem(err);
-    b->is_byte_level = is_byte_level;
-    enum radish_status status = fill(b, spec, err);
-    if (status == RADISH_OK && (b->prefix.failed || b->suffix.failed)) status = error_nomem(err);
-    if (status != RADISH_OK) {
-        bpe_destroy(b);
-        return status;
-    }
-    *bpe_out = b;
-    return RADISH_OK;
-}
-
-void bpe_destroy(struct bpe *b) {
+static void destroy_bpe(struct token_model *model) {
+    struct bpe *b = (struct bpe *)model;
     if (!b) return;
     vocab_deinit(&b->vocab);
     free(b->merges);
     buf_deinit(&b->prefix);
     buf_deinit(&b->suffix);
     free(b);
+}
+
+static enum radish_status create_bpe(const struct tokenizer_spec *spec, bool is_byte_level,
+                                     struct token_model **model_out, struct radish_error *err) {
+    *model_out = NULL;
+    struct bpe *b = calloc(1, sizeof *b);
+    if (!b) return error_nomem(err);
+    b->is_byte_level = is_byte_level;
+    enum radish_status status = fill(b, spec, err);
+    if (status == RADISH_OK && (b->prefix.failed || b->suffix.failed)) status = error_nomem(err);
+    if (status != RADISH_OK) {
+        destroy_bpe((struct token_model *)b);
+        return status;
+    }
+    *model_out = (struct token_model *)b;
+    return RADISH_OK;
 }
 
 /* ---- from characters to symbols */
@@ -364,7 +365,7 @@ static size_t merge_long(const struct bpe *b, struct symbol *items, size_t n,
 }
 
 /* Room for len symbols, and for a heap when they are many. */
-static struct symbol *reserve(struct bpe_scratch *scratch, size_t len) {
+static struct symbol *reserve(struct token_scratch *scratch, size_t len) {
     size_t bytes = len * (sizeof(struct symbol) + 3 * sizeof(struct candidate));
     if (len > PIECE_BYTES_MAX) return NULL;
     if (bytes <= scratch->capacity_bytes) return scratch->memory;
@@ -375,8 +376,9 @@ static struct symbol *reserve(struct bpe_scratch *scratch, size_t len) {
     return memory;
 }
 
-bool bpe_encode(const struct bpe *b, const char *piece, size_t len, struct bpe_scratch *scratch,
-                struct id_list *out) {
+static bool encode_piece(const struct token_model *model, const char *piece, size_t len,
+                         struct token_scratch *scratch, struct id_list *out) {
+    const struct bpe *b = (const struct bpe *)model;
     if (!len) return true;
     if (b->ignores_merges) {
         int32_t id = vocab_find(&b->vocab, piece, len);
@@ -393,3 +395,5 @@ bool bpe_encode(const struct bpe *b, const char *piece, size_t len, struct bpe_s
     for (size_t i = 0; i < n; i++) id_list_push(out, items[i].id);
     return !out->failed;
 }
+
+const struct token_model_ops bpe_ops = {create_bpe, destroy_bpe, encode_piece};

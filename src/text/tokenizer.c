@@ -103,7 +103,9 @@ static enum radish_status fill(struct tokenizer *t, const struct tokenizer_spec 
     RADISH_TRY(normalizer_create(spec->normalizers, spec->n_normalizers, &t->normalizer, err));
     RADISH_TRY(
         pretokenizer_create(spec->pretokenizers, spec->n_pretokenizers, &t->pretokenizer, err));
-    RADISH_TRY(bpe_create(spec, pretokenizer_is_byte_level(t->pretokenizer), &t->bpe, err));
+    t->model_ops = token_model_of_kind(spec->model);
+    RADISH_TRY(
+        t->model_ops->create(spec, pretokenizer_is_byte_level(t->pretokenizer), &t->model, err));
     RADISH_TRY(decoder_create(spec->decoders, spec->n_decoders, &t->decoder, err));
     RADISH_TRY(fill_bytes(t, err));
     RADISH_TRY(added_tokens_create(spec->added, spec->n_added, /*normalized=*/false, t->normalizer,
@@ -136,7 +138,7 @@ void tokenizer_destroy(struct tokenizer *t) {
     added_tokens_destroy(t->added_normalized);
     normalizer_destroy(t->normalizer);
     pretokenizer_destroy(t->pretokenizer);
-    bpe_destroy(t->bpe);
+    if (t->model) t->model_ops->destroy(t->model);
     decoder_destroy(t->decoder);
     free(t->prefix_ids);
     free(t->suffix_ids);
@@ -153,17 +155,17 @@ struct encoding {
     struct id_list ids;
     struct buf normal[2];
     struct pretokenizer_scratch pieces;
-    struct bpe_scratch bpe;
+    struct token_scratch model;
 };
 
 static enum radish_status encode_plain(struct encoding *e, const char *text, size_t len,
                                        bool is_first, struct radish_error *err) {
+    const struct tokenizer *t = e->tokenizer;
     const struct piece_list *list;
-    RADISH_TRY(
-        pretokenizer_run(e->tokenizer->pretokenizer, text, len, is_first, &e->pieces, &list, err));
+    RADISH_TRY(pretokenizer_run(t->pretokenizer, text, len, is_first, &e->pieces, &list, err));
     for (size_t i = 0; i < list->n_pieces; i++)
-        if (!bpe_encode(e->tokenizer->bpe, list->text + list->pieces[i].start, list->pieces[i].len,
-                        &e->bpe, &e->ids))
+        if (!t->model_ops->encode(t->model, list->text + list->pieces[i].start, list->pieces[i].len,
+                                  &e->model, &e->ids))
             return error_nomem(err);
     return RADISH_OK;
 }
@@ -221,7 +223,7 @@ enum radish_status tokenizer_encode(const struct tokenizer *t, const char *text,
     buf_deinit(&e.normal[0]);
     buf_deinit(&e.normal[1]);
     pretokenizer_scratch_deinit(&e.pieces);
-    free(e.bpe.memory);
+    free(e.model.memory);
     if (status == RADISH_OK && e.ids.failed) status = error_nomem(err);
     if (status != RADISH_OK) {
         free(e.ids.ids);

@@ -3,18 +3,19 @@
 #define TEXT_TOKENIZER_INT_H
 
 #include "added_tokens.h"
-#include "bpe.h"
 #include "decoder.h"
 #include "normalizer.h"
 #include "pretokenizer.h"
 #include "text/tokenizer.h"
+#include "token_model.h"
 #include "vocab.h"
 
 struct tokenizer {
     struct added_tokens *added_raw, *added_normalized;
     struct normalizer *normalizer;
     struct pretokenizer *pretokenizer;
-    struct bpe *bpe;
+    const struct token_model_ops *model_ops;
+    struct token_model *model;
     struct decoder *decoder;
     int32_t *prefix_ids; /* [n_prefix_ids] */
     int32_t *suffix_ids; /* [n_suffix_ids] */

@@ -25,6 +25,7 @@ struct spec_token {
     struct spec_str content; /* as written: byte-level alphabet, "▁", "<0x0A>" and all */
     int32_t id;
     bool is_hidden; /* has an id and decodes, but is never made from text (GGUF: control, unused) */
+    float score;    /* logarithm of its probability; read by Unigram */
 };
 
 /* Rank = index in the list; the product is left + right. */

@@ -5,18 +5,18 @@
 #include "base/rng.h"
 #include "text/bpe.h"
 
-static struct bpe *make(const struct tokenizer_spec *spec, bool is_byte_level) {
+static struct token_model *make(const struct tokenizer_spec *spec, bool is_byte_level) {
     struct radish_error err = {0};
-    struct bpe *bpe;
-    if (bpe_create(spec, is_byte_level, &bpe, &err) != RADISH_OK) fail_msg("%s", err.msg);
+    struct token_model *bpe;
+    if (bpe_ops.create(spec, is_byte_level, &bpe, &err) != RADISH_OK) fail_msg("%s", err.msg);
     return bpe;
 }
 
-static void expect_ids(const struct bpe *bpe, const char *text, size_t len, const int32_t *ids,
-                       size_t n) {
-    struct bpe_scratch scratch = {0};
+static void expect_ids(const struct token_model *bpe, const char *text, size_t len,
+                       const int32_t *ids, size_t n) {
+    struct token_scratch scratch = {0};
     struct id_list list = {0};
-    assert_true(bpe_encode(bpe, text, len, &scratch, &list));
+    assert_true(bpe_ops.encode(bpe, text, len, &scratch, &list));
     assert_int_equal(list.n, n);
     if (n) assert_memory_equal(list.ids, ids, n * sizeof *ids);
     free(list.ids);
@@ -53,7 +53,7 @@ static void test_lowest_rank_merges_first(void **state) {
     struct toy toy;
     (void)state;
     toy_init(&toy);
-    struct bpe *bpe = make(&toy.spec, true);
+    struct token_model *bpe = make(&toy.spec, true);
 
     EXPECT(bpe, "the", 258);
     EXPECT(bpe, " the", ' ', 258); /* "th" has rank 0 and takes the t before " t" can */
@@ -61,7 +61,7 @@ static void test_lowest_rank_merges_first(void **state) {
     EXPECT(bpe, "\xE2\x82\xAC", 267);
     EXPECT(bpe, "\xE2\x82", 266);
 
-    bpe_destroy(bpe);
+    bpe_ops.destroy(bpe);
 }
 
 static void test_short_and_long_pieces_follow_the_same_rule(void **state) {
@@ -73,7 +73,7 @@ static void test_short_and_long_pieces_follow_the_same_rule(void **state) {
     (void)state;
     printf("seed %llu\n", (unsigned long long)seed);
     toy_init(&toy);
-    struct bpe *bpe = make(&toy.spec, true);
+    struct token_model *bpe = make(&toy.spec, true);
 
     for (int round = 0; round < 300; round++) {
         size_t limit = round < 250 ? 120 : sizeof text;
@@ -84,29 +84,29 @@ static void test_short_and_long_pieces_follow_the_same_rule(void **state) {
         expect_ids(bpe, text, len, want, n);
     }
 
-    bpe_destroy(bpe);
+    bpe_ops.destroy(bpe);
 }
 
 static void test_a_million_equal_bytes_take_no_quadratic_time(void **state) {
     const size_t len = 1000000;
-    struct bpe_scratch scratch = {0};
+    struct token_scratch scratch = {0};
     struct id_list list = {0};
     struct toy toy;
     (void)state;
     toy_init(&toy);
-    struct bpe *bpe = make(&toy.spec, true);
+    struct token_model *bpe = make(&toy.spec, true);
     char *text = malloc(len);
     assert_non_null(text);
     memset(text, ' ', len);
 
-    assert_true(bpe_encode(bpe, text, len, &scratch, &list));
+    assert_true(bpe_ops.encode(bpe, text, len, &scratch, &list));
 
     assert_int_equal(list.n, len / 2);
     assert_int_equal(list.ids[len / 2 - 1], 265);
     free(list.ids);
     free(scratch.memory);
     free(text);
-    bpe_destroy(bpe);
+    bpe_ops.destroy(bpe);
 }
 
 static void test_whole_pieces_skip_the_merges_when_told(void **state) {
@@ -114,16 +114,16 @@ static void test_whole_pieces_skip_the_merges_when_told(void **state) {
     (void)state;
     toy_init(&toy);
     toy.spec.n_merges = 3;
-    struct bpe *plain = make(&toy.spec, true);
+    struct token_model *plain = make(&toy.spec, true);
     toy.spec.ignores_merges = true;
-    struct bpe *whole = make(&toy.spec, true);
+    struct token_model *whole = make(&toy.spec, true);
 
     EXPECT(plain, "hello", 'h', 'e', 'l', 'l', 'o');
     EXPECT(whole, "hello", 264);
     EXPECT(whole, "hellot", 'h', 'e', 'l', 'l', 'o', 't');
 
-    bpe_destroy(plain);
-    bpe_destroy(whole);
+    bpe_ops.destroy(plain);
+    bpe_ops.destroy(whole);
 }
 
 static void test_hidden_tokens_are_never_made(void **state) {
@@ -133,81 +133,82 @@ static void test_hidden_tokens_are_never_made(void **state) {
     toy.spec.n_merges = 8;
     toy.spec.ignores_merges = true;
     toy.tokens[264].is_hidden = true;
-    struct bpe *bpe = make(&toy.spec, true);
+    struct token_model *bpe = make(&toy.spec, true);
 
     EXPECT(bpe, "hello", 263, 'o');
 
-    bpe_destroy(bpe);
+    bpe_ops.destroy(bpe);
 }
 
 static void test_unknown_characters_become_bytes_or_one_unknown_token(void **state) {
     struct spm spm;
     (void)state;
     spm_init(&spm);
-    struct bpe *bytes = make(&spm.spec, false);
+    struct token_model *bytes = make(&spm.spec, false);
     spm.spec.has_byte_fallback = false;
-    struct bpe *fused = make(&spm.spec, false);
+    struct token_model *fused = make(&spm.spec, false);
     spm.spec.fuses_unk = false;
-    struct bpe *single = make(&spm.spec, false);
+    struct token_model *single = make(&spm.spec, false);
     spm.spec.unk = (struct spec_str){0};
-    struct bpe *dropping = make(&spm.spec, false);
+    struct token_model *dropping = make(&spm.spec, false);
 
     EXPECT(bytes, "a\xC3\xA9", SPM_A, SPM_BYTE + 0xC3, SPM_BYTE + 0xA9);
     EXPECT(fused, "xyaz", 0, SPM_A, 0);
     EXPECT(single, "xyaz", 0, 0, SPM_A, 0);
     EXPECT(dropping, "xyaz", SPM_A);
 
-    bpe_destroy(bytes);
-    bpe_destroy(fused);
-    bpe_destroy(single);
-    bpe_destroy(dropping);
+    bpe_ops.destroy(bytes);
+    bpe_ops.destroy(fused);
+    bpe_ops.destroy(single);
+    bpe_ops.destroy(dropping);
 }
 
 static void test_subword_prefix_and_word_suffix_are_part_of_the_token(void **state) {
-    struct spec_token tokens[] = {{spec_str("a"), 0, false},    {spec_str("##b"), 1, false},
-                                  {spec_str("ab"), 2, false},   {spec_str("c</w>"), 3, false},
-                                  {spec_str("b"), 4, false},    {spec_str("bc</w>"), 5, false},
-                                  {spec_str("a</w>"), 6, false}};
+    struct spec_token tokens[] = {
+        {spec_str("a"), 0, false, 0},    {spec_str("##b"), 1, false, 0},
+        {spec_str("ab"), 2, false, 0},   {spec_str("c</w>"), 3, false, 0},
+        {spec_str("b"), 4, false, 0},    {spec_str("bc</w>"), 5, false, 0},
+        {spec_str("a</w>"), 6, false, 0}};
     struct spec_merge with_prefix[] = {{spec_str("a"), spec_str("##b")}};
     struct spec_merge with_suffix[] = {{spec_str("b"), spec_str("c</w>")}};
     struct tokenizer_spec spec = {.tokens = tokens, .n_tokens = 7, .n_merges = 1};
     (void)state;
     spec.merges = with_prefix;
     spec.prefix = spec_str("##");
-    struct bpe *prefix = make(&spec, false);
+    struct token_model *prefix = make(&spec, false);
     spec.merges = with_suffix;
     spec.prefix = (struct spec_str){0};
     spec.suffix = spec_str("</w>");
-    struct bpe *suffix = make(&spec, false);
+    struct token_model *suffix = make(&spec, false);
 
     EXPECT(prefix, "ab", 2);
     EXPECT(prefix, "bb", 4, 1);
     EXPECT(suffix, "abc", 0, 5);
     EXPECT(suffix, "a", 6);
 
-    bpe_destroy(prefix);
-    bpe_destroy(suffix);
+    bpe_ops.destroy(prefix);
+    bpe_ops.destroy(suffix);
 }
 
 static void test_merges_of_missing_tokens_are_refused(void **state) {
     struct radish_error err = {0};
-    struct bpe *bpe;
+    struct token_model *bpe;
     struct toy toy;
     (void)state;
     toy_init(&toy);
 
     toy.merges[3].left = spec_str("nope");
-    assert_int_equal(bpe_create(&toy.spec, true, &bpe, &err), RADISH_E_FORMAT);
+    assert_int_equal(bpe_ops.create(&toy.spec, true, &bpe, &err), RADISH_E_FORMAT);
     assert_null(bpe);
     assert_non_null(strstr(err.msg, "merge 3"));
 
     toy_init(&toy);
     toy.spec.n_tokens = 260; /* the products of later merges are gone */
-    assert_int_equal(bpe_create(&toy.spec, true, &bpe, &err), RADISH_E_FORMAT);
+    assert_int_equal(bpe_ops.create(&toy.spec, true, &bpe, &err), RADISH_E_FORMAT);
 
     toy_init(&toy);
     toy.spec.unk = spec_str("<missing>");
-    assert_int_equal(bpe_create(&toy.spec, true, &bpe, &err), RADISH_E_FORMAT);
+    assert_int_equal(bpe_ops.create(&toy.spec, true, &bpe, &err), RADISH_E_FORMAT);
 }
 
 int main(void) {

@@ -1,0 +1,12 @@
+/* token_model.c - the table of algorithms. A new one is a row of SPEC_MODEL_TABLE, a line here and
+ * a file. */
+#include "token_model.h"
+
+#include "bpe.h"
+
+const struct token_model_ops *token_model_of_kind(enum spec_model_kind kind) {
+    static const struct token_model_ops *const kinds[SPEC_MODEL_COUNT] = {
+        [SPEC_MODEL_BPE] = &bpe_ops,
+    };
+    return kinds[kind];
+}
