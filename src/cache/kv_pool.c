@@ -99,6 +99,11 @@ uint32_t kv_pool_page_slots(const struct kv_pool *pool) {
     return pool->page_slots;
 }
 
+uint64_t kv_pool_bytes(uint32_t n_slots, uint32_t page_slots) {
+    uint64_t n_words = n_slots / page_slots / WORD_BITS + 1;
+    return sizeof(struct kv_pool) + (n_words + n_words / WORD_BITS + 1) * sizeof(uint64_t);
+}
+
 bool kv_pool_is_free(const struct kv_pool *pool, uint32_t slot) {
     uint32_t page = slot / pool->page_slots;
     return page < pool->n_pages && is_page_free(pool, page);

@@ -33,6 +33,7 @@ uint32_t kv_pool_n_slots(
 uint32_t kv_pool_n_usable(const struct kv_pool *pool); /* slots */
 uint32_t kv_pool_n_free(const struct kv_pool *pool);   /* slots */
 uint32_t kv_pool_page_slots(const struct kv_pool *pool);
+uint64_t kv_pool_bytes(uint32_t n_slots, uint32_t page_slots); /* memory besides the KV itself */
 
 /* Takes n_slots slots (a multiple of page_slots). If the page that starts at slot `near` is free,
  * the run starts there: the caller goes on where its last page ended; 0 = anywhere. AGAIN: not

@@ -5,9 +5,9 @@
  * holds at least one page, so nodes for all pages are there from the start, and split and append
  * cannot fail.
  *
- *   namespace 0 --[5 8 2 9]--> A --[1 1 1 1]--> B      page_slots 4: edges are whole pages, and
- *                              A --[1 1 4 0]--> C      splits fall on page borders. "5 8 2 9 1 1 1
- * 1 namespace 7 --[5 8 2 9]--> D                       6" in namespace 0 hits A and B: 8 tokens.
+ *   namespace 0 --[5 8 2 9]--> A --[1 1 1 1]--> B     page_slots 4: edges are whole pages, and
+ *                              A --[1 1 4 0]--> C     splits fall on page borders. In namespace 0,
+ *   namespace 7 --[5 8 2 9]--> D                      "5 8 2 9 1 1 1 1 6" hits A and B: 8 tokens.
  *
  * Tokens and order live per page, not per node: tokens[slot], and the pages of an edge are a doubly
  * linked list through next[page] and prev[page]. So an edge grows by a page in O(1), a split cuts a
@@ -16,7 +16,7 @@
  * A ref names a node, always up to its end, and is pinned: what a sequence reads stays. On a split
  * the old node keeps the lower part, so that refs stay right; the upper part becomes a new node
  * that copies pins, hits and recency. The leaf of one running sequence grows in place; a leaf that
- * others pin too (or that has children) gets a child instead.
+ * others pin too, that has been hit, or that has children, gets a child instead.
  *
  * Tokens are compared, never hashes. Namespaces are numbers here: what they stand for is the
  * engine's (extra key, salt, adapter, API key), and equal numbers mean equal namespaces.
@@ -69,6 +69,7 @@ static inline int32_t radix_token_at(const struct radix_tokens *t, uint32_t posi
 struct radix_ref {
     uint32_t node;     /* RADIX_REF_NONE: nothing is pinned */
     uint32_t n_tokens; /* from the root to the node's end */
+    int32_t priority;  /* of the request, for what it appends */
 };
 #define RADIX_REF_NONE UINT32_MAX
 

@@ -2,15 +2,16 @@
  *
  * The problem: a running sequence needs an array that grows to the context length, at an address
  * that does not move (a batch points to it), without allocation in the step path. 256 sequences of
- * 131,072 positions would be 128 MB if they were all full, which they cannot be: the pool is
- * smaller. So the whole matrix is reserved as address space only; pages come in when first written,
- * and a row that grew large gives its pages back to the system when it ends. Blocks of slots linked
- * together, the obvious other way, would cost attention an indirection per block.
+ * 131,072 positions are 128 MB if they are all full, which takes a prefix that all of them share.
+ * So the whole matrix is reserved as address space only; pages come in when first written, and a row
+ * that grew large gives its pages back to the system when it ends. Blocks of slots linked together,
+ * the obvious other way, would cost attention an indirection per block.
  *
  *   cells  row 0 | slots ........ | row 1 | ... each row_cells long, starting on a system page
- *   n_held       | 7 |                        what a row owns, a whole number of pool pages
+ *   n_held       | 7 |                        a whole number of pool pages
+ *   n_shared     | 3 |                        of these, from the front, the tree's
  *
- * slot_table_give_row() is the one place from which slots return to the pool.
+ * slot_table_give_row() is the one place from which private slots return to the pool.
  *
  * Cost: 4 bytes of address space a position and row; take, extend and give are O(slots moved). */
 #include "cache/slot_table.h"
@@ -33,8 +34,9 @@ struct slot_table {
     uint32_t n_rows, row_cells;
     uint32_t positions_max; /* row length in use: context in whole pages */
     uint32_t n_rows_free;
-    uint32_t n_slots_held;
+    uint32_t n_slots_private;
     uint32_t *n_held;    /* [n_rows] slots */
+    uint32_t *n_shared;  /* [n_rows] slots, of these */
     uint32_t *rows_free; /* [n_rows_free] a stack */
     bool *is_taken;      /* [n_rows] */
     uint8_t *seen;       /* [pool slots / 8 + 1] for check() */
@@ -54,6 +56,7 @@ enum radish_status slot_table_create(struct kv_pool *pool, uint32_t n_rows, uint
     table->pool = pool;
     table->n_rows = table->n_rows_free = n_rows;
     table->n_held = mem_zalloc(n_rows, sizeof *table->n_held);
+    table->n_shared = mem_zalloc(n_rows, sizeof *table->n_shared);
     table->rows_free = mem_zalloc(n_rows, sizeof *table->rows_free);
     table->is_taken = mem_zalloc(n_rows, sizeof *table->is_taken);
     table->seen = mem_zalloc(kv_pool_n_slots(pool) / 8 + 1, 1);
@@ -66,7 +69,8 @@ enum radish_status slot_table_create(struct kv_pool *pool, uint32_t n_rows, uint
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (cells != MAP_FAILED) table->cells = cells;
     }
-    if (!table->cells || !table->n_held || !table->rows_free || !table->is_taken || !table->seen) {
+    if (!table->cells || !table->n_held || !table->n_shared || !table->rows_free ||
+        !table->is_taken || !table->seen) {
         slot_table_destroy(table);
         return error_nomem(err);
     }
@@ -81,6 +85,7 @@ void slot_table_destroy(struct slot_table *table) {
                      table->n_rows - table->n_rows_free);
     if (table->cells) munmap(table->cells, table->cells_bytes);
     free(table->n_held);
+    free(table->n_shared);
     free(table->rows_free);
     free(table->is_taken);
     free(table->seen);
@@ -118,7 +123,7 @@ enum radish_status slot_table_extend(struct slot_table *table, uint32_t row, uin
     uint32_t near = n_held ? cells[n_held - 1] + 1 : 0;
     RADISH_TRY(kv_pool_take(table->pool, n_more, near, cells + n_held));
     table->n_held[row] = n_held + n_more;
-    table->n_slots_held += n_more;
+    table->n_slots_private += n_more;
     return RADISH_OK;
 }
 
@@ -130,15 +135,40 @@ uint32_t slot_table_n_held(const struct slot_table *table, uint32_t row) {
     return table->n_held[row];
 }
 
+uint32_t *slot_table_cells(struct slot_table *table, uint32_t row) {
+    return row_cells(table, row);
+}
+
+void slot_table_set_shared(struct slot_table *table, uint32_t row, uint32_t n_shared) {
+    (void)row_cells(table, row);
+    uint32_t n_held = table->n_held[row], n_before = table->n_shared[row];
+    RADISH_INVARIANT(n_shared >= n_before && (n_shared <= n_held || n_held == n_before) &&
+                         n_shared <= table->positions_max,
+                     "row %u: %u slots shared, %u were, %u held", row, n_shared, n_before, n_held);
+    table->n_slots_private -= n_held - n_before;
+    if (n_held < n_shared) table->n_held[row] = n_shared;
+    table->n_shared[row] = n_shared;
+    table->n_slots_private += table->n_held[row] - n_shared;
+}
+
+uint32_t slot_table_n_shared(const struct slot_table *table, uint32_t row) {
+    return table->n_shared[row];
+}
+
 void slot_table_give_row(struct slot_table *table, uint32_t row) {
     uint32_t *cells = row_cells(table, row);
-    kv_pool_give(table->pool, cells, table->n_held[row]);
-    table->n_slots_held -= table->n_held[row];
-    size_t bytes = table->n_held[row] * sizeof *cells;
+    uint32_t n_held = table->n_held[row], n_shared = table->n_shared[row];
+    kv_pool_give(table->pool, cells + n_shared, n_held - n_shared);
+    table->n_slots_private -= n_held - n_shared;
+    size_t bytes = n_held * sizeof *cells;
     if (bytes > KEEP_BYTES) madvise(cells, bytes, MADV_DONTNEED);
-    table->n_held[row] = 0;
+    table->n_held[row] = table->n_shared[row] = 0;
     table->is_taken[row] = false;
     table->rows_free[table->n_rows_free++] = row;
+}
+
+bool slot_table_is_taken(const struct slot_table *table, uint32_t row) {
+    return row < table->n_rows && table->is_taken[row];
 }
 
 uint32_t slot_table_n_rows_free(const struct slot_table *table) {
@@ -146,26 +176,42 @@ uint32_t slot_table_n_rows_free(const struct slot_table *table) {
 }
 
 uint32_t slot_table_n_slots_held(const struct slot_table *table) {
-    return table->n_slots_held;
+    return table->n_slots_private;
+}
+
+uint64_t slot_table_bytes(uint32_t n_slots, uint32_t n_rows, uint32_t context_tokens) {
+    uint32_t n_positions = context_tokens < n_slots ? context_tokens : n_slots;
+    uint64_t row_bytes = n_positions * sizeof(uint32_t) + (size_t)sysconf(_SC_PAGESIZE);
+    return sizeof(struct slot_table) + n_rows * (row_bytes + 3 * sizeof(uint32_t) + sizeof(bool)) +
+           n_slots / 8 + 1;
+}
+
+/* The row's cells: taken from the pool, and the private ones nobody else's. */
+static bool check_row(const struct slot_table *table, uint32_t row) {
+    const uint32_t *cells = table->cells + (size_t)row * table->row_cells;
+    uint32_t n_held = table->n_held[row], n_shared = table->n_shared[row];
+    if (n_shared > n_held || (!table->is_taken[row] && n_held)) return false;
+    for (uint32_t i = 0; i < n_held; i++) {
+        uint32_t slot = cells[i];
+        if (slot < kv_pool_page_slots(table->pool) || slot >= kv_pool_n_slots(table->pool) ||
+            kv_pool_is_free(table->pool, slot))
+            return false;
+        if (i < n_shared) continue;
+        if (table->seen[slot / 8] >> slot % 8 & 1) return false;
+        table->seen[slot / 8] = (uint8_t)(table->seen[slot / 8] | 1u << slot % 8);
+    }
+    return true;
 }
 
 bool slot_table_check(const struct slot_table *table) {
-    uint32_t n_held = 0, n_taken = 0, n_slots = kv_pool_n_slots(table->pool);
-    memset(table->seen, 0, n_slots / 8 + 1);
+    uint32_t n_private = 0, n_taken = 0;
+    memset(table->seen, 0, kv_pool_n_slots(table->pool) / 8 + 1);
     for (uint32_t row = 0; row < table->n_rows; row++) {
-        if (!table->is_taken[row] && table->n_held[row]) return false;
+        if (!check_row(table, row)) return false;
         n_taken += table->is_taken[row];
-        n_held += table->n_held[row];
-        const uint32_t *cells = table->cells + (size_t)row * table->row_cells;
-        for (uint32_t i = 0; i < table->n_held[row]; i++) {
-            uint32_t slot = cells[i];
-            if (slot < kv_pool_page_slots(table->pool) || slot >= n_slots) return false;
-            if (kv_pool_is_free(table->pool, slot)) return false;
-            if (table->seen[slot / 8] >> slot % 8 & 1) return false;
-            table->seen[slot / 8] = (uint8_t)(table->seen[slot / 8] | 1u << slot % 8);
-        }
+        n_private += table->n_held[row] - table->n_shared[row];
     }
-    return n_held == table->n_slots_held && n_taken == table->n_rows - table->n_rows_free &&
-           kv_pool_n_free(table->pool) + n_held == kv_pool_n_usable(table->pool) &&
+    return n_private == table->n_slots_private && n_taken == table->n_rows - table->n_rows_free &&
+           kv_pool_n_free(table->pool) + n_private <= kv_pool_n_usable(table->pool) &&
            kv_pool_check(table->pool);
 }

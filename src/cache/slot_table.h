@@ -1,17 +1,19 @@
 /* slot_table.h - per running sequence the slot of every position: what attention reads the pool
  * through.
  *
- *   row 3:  position 0   1   2   3   4  |
- *           slot     17  18  19  64  65 |  66 67      n_held = 7: 5 in use, 2 slack for what comes
+ *   row 3:  position 0   1   2 | 3   4  |
+ *           slot     17  18  19| 64  65 |  66 67      n_held = 7: 5 in use, 2 slack for what comes
+ *                    shared    | private              n_shared = 3: lent by the prefix tree
  *
- * Owns: the rows, and while a row is taken the slots in it. Memory for all rows is reserved at
- * create and touched as it is used. Caller keeps: row numbers. The pool must outlive the table.
- * Threads: the engine's thread.
+ * Owns: the rows, and while a row is taken the private slots in it, [n_shared, n_held). Memory for
+ * all rows is reserved at create and touched as it is used. Caller keeps: row numbers. The pool must
+ * outlive the table. Threads: the engine's thread.
  *
  * Invariants, recomputed by slot_table_check():
- *  (1) Every held slot is in one row, once, and not free in the pool.
- *  (2) n_slots_held == sum of held slots; with the pool: free + held == usable.
- *  (3) Slots go back to the pool in one function only: slot_table_give_row(). */
+ *  (1) Every private slot is in one row, once, and not free in the pool. Shared ones are not free.
+ *  (2) n_slots_private == sum of private slots; free + private <= usable, the rest is the tree's.
+ *  (3) Private slots go back to the pool in one function only: slot_table_give_row(); shared ones
+ *      never from here. */
 #ifndef CACHE_SLOT_TABLE_H
 #define CACHE_SLOT_TABLE_H
 
@@ -41,11 +43,23 @@ enum radish_status slot_table_extend(struct slot_table *table, uint32_t row, uin
 const uint32_t *slot_table_slots(const struct slot_table *table, uint32_t row);
 uint32_t slot_table_n_held(const struct slot_table *table, uint32_t row);
 
-/* The row and all its slots go back. */
+/* The same, to be written by whoever shares: positions the row does not hold yet, before
+ * slot_table_set_shared() makes them its own. */
+uint32_t *slot_table_cells(struct slot_table *table, uint32_t row);
+
+/* Cells [0, n_shared) name slots that the tree owns from now on: what was private there has been
+ * handed over. n_shared never falls; beyond n_held only while the row holds nothing private. */
+void slot_table_set_shared(struct slot_table *table, uint32_t row, uint32_t n_shared);
+uint32_t slot_table_n_shared(const struct slot_table *table, uint32_t row);
+
+/* The row and its private slots go back. */
 void slot_table_give_row(struct slot_table *table, uint32_t row);
 
+bool slot_table_is_taken(const struct slot_table *table, uint32_t row);
 uint32_t slot_table_n_rows_free(const struct slot_table *table);
-uint32_t slot_table_n_slots_held(const struct slot_table *table);
+uint32_t slot_table_n_slots_held(const struct slot_table *table); /* private ones */
+/* Memory when every row is full. */
+uint64_t slot_table_bytes(uint32_t n_slots, uint32_t n_rows, uint32_t context_tokens);
 bool slot_table_check(const struct slot_table *table);
 
 #endif
