@@ -45,6 +45,7 @@ enum radish_status kv_cache_create(const struct kv_cache_options *options,
     if (status == RADISH_OK) {
         cache->n_rows = options->n_rows;
         cache->refs = mem_zalloc(options->n_rows, sizeof *cache->refs);
+        if (!cache->refs) status = error_nomem(err);
     }
     if (status != RADISH_OK) {
         kv_cache_destroy(cache);

@@ -30,15 +30,16 @@
 
 #include "base/invariant.h"
 #include "base/mem.h"
+#include "base/rng.h"
 #include "base/status.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    RUN_SLOTS_MAX = 512,   /* looked at before tokens are compared: a miss is found soon */
-    GIVE_SLOTS_MIN = 256,  /* handed to the pool together */
-    FIRST_NAMESPACE = 0,   /* keeps its root, and what the root remembers of evicted prefixes */
+    RUN_SLOTS_MAX = 512,  /* looked at before tokens are compared: a miss is found soon */
+    GIVE_SLOTS_MIN = 256, /* handed to the pool together */
+    FIRST_NAMESPACE = 0,  /* keeps its root, and what the root remembers of evicted prefixes */
 };
 
 /* ---- create ---- */
@@ -84,6 +85,7 @@ enum radish_status radix_create(struct kv_pool *pool, uint32_t n_refs_max, enum 
     r->n_refs_max = n_refs_max;
     r->n_nodes_max = (uint32_t)n_nodes;
     r->n_cells = (uint32_t)n_cells;
+    r->seed = rng_seed_from_system();
     r->n_give = give_max(r->page_slots);
     r->tokens = mem_zalloc(kv_pool_n_slots(pool), sizeof *r->tokens);
     r->next = mem_zalloc((size_t)r->n_pages + RADIX_RUN_BLOCK, sizeof *r->next);
@@ -245,9 +247,9 @@ static uint32_t match_edge(const struct radix *r, const struct radix_node *node,
     while (n < n_max) {
         uint32_t n_run = run_length(r, page, n_max - n < run_max ? n_max - n : run_max);
         uint32_t first = page * r->page_slots, at = n * r->page_slots;
-        uint32_t n_same = radix_tokens_same(tokens, position + at, r->tokens + first,
-                                            n_run * r->page_slots) /
-                          r->page_slots;
+        uint32_t n_same =
+            radix_tokens_same(tokens, position + at, r->tokens + first, n_run * r->page_slots) /
+            r->page_slots;
         if (slots_out)
             for (uint32_t i = 0; i < n_same * r->page_slots; i++) slots_out[at + i] = first + i;
         n += n_same;
@@ -267,7 +269,8 @@ uint32_t radix_peek(const struct radix *r, uint32_t namespace_id, const struct r
         if (!child) break;
         uint32_t n_max = (n - position) / r->page_slots, n_pages = r->nodes[child].n_pages;
         if (n_max > n_pages) n_max = n_pages;
-        uint32_t n_same = match_edge(r, &r->nodes[child], tokens, position, n_max, NULL, &last_page);
+        uint32_t n_same =
+            match_edge(r, &r->nodes[child], tokens, position, n_max, NULL, &last_page);
         position += n_same * r->page_slots;
         is_at_end = n_same == n_pages;
         at = child;
@@ -292,8 +295,8 @@ static struct radix_node *get_ref_node(struct radix *r, const struct radix_ref *
 }
 
 /* One node down from the ref: the child that goes on with tokens[ref->n_tokens ..n), split where
- * they part. Pins it, moves the ref, and writes slots_out[those positions] unless it is NULL. false:
- * there is none. */
+ * they part. Pins it, moves the ref, and writes slots_out[those positions] unless it is NULL.
+ * false: there is none. */
 static bool step_down(struct radix *r, const struct radix_tokens *tokens, uint32_t n,
                       struct radix_ref *ref, uint32_t *slots_out) {
     uint32_t position = ref->n_tokens, last_page;

@@ -62,6 +62,7 @@ struct radix {
 
     struct radix_cell *cells; /* [n_cells], a power of two */
     uint32_t n_cells;
+    uint64_t seed; /* of the hash */
 
     struct radix_list lists[2]; /* of the order */
     uint32_t *heap;             /* [n_nodes_max], where the order is a heap */
@@ -99,9 +100,9 @@ uint32_t radix_tokens_same(const struct radix_tokens *tokens, uint32_t position,
 
 /* ---- radix_order.c: which unpinned leaf goes first ---- */
 
-void radix_order_add(struct radix *r, uint32_t node);  /* it has no pins any more; just used */
-void radix_order_leaf(struct radix *r, uint32_t node); /* unpinned, it has lost its last child */
-void radix_order_remove(struct radix *r, uint32_t node);                 /* if it is there */
+void radix_order_add(struct radix *r, uint32_t node);    /* it has no pins any more; just used */
+void radix_order_leaf(struct radix *r, uint32_t node);   /* unpinned, it has lost its last child */
+void radix_order_remove(struct radix *r, uint32_t node); /* if it is there */
 void radix_order_split(struct radix *r, uint32_t lower, uint32_t upper); /* same pins and use */
 uint32_t radix_order_first(const struct radix *r);                       /* a leaf, or 0 */
 bool radix_order_check(const struct radix *r);                           /* overwrites sums */

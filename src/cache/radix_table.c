@@ -9,8 +9,9 @@
  *   key (0, namespace)                                  -> a root
  *
  * The hash only finds the cell: the parent and the tokens themselves are compared, so that no
- * collision can hand one prefix's KV to another. Linear probing, and removal shifts cells back, so
- * there are no tombstones to clean up.
+ * collision can hand one prefix's KV to another. It is seeded from the system, so that nobody can
+ * choose prompts that collide. Linear probing, and removal shifts cells back, so there are no
+ * tombstones to clean up.
  *
  * Cost: at most two thirds full, so about two probes a lookup, whatever the number of nodes; the
  * hash kept in the cell spares a visit to the node when it differs. */
@@ -41,20 +42,20 @@ uint32_t radix_tokens_same(const struct radix_tokens *tokens, uint32_t position,
     return n_head + radix_count_same(tail, a + n_head, n - n_head);
 }
 
-static uint32_t mix_key(uint32_t parent, uint32_t word) {
-    return (uint32_t)(rng_mix(((uint64_t)parent << 32 | word) + 0x9E3779B97F4A7C15u) >> 32);
+static uint32_t mix_key(const struct radix *r, uint32_t parent, uint32_t word) {
+    return (uint32_t)(rng_mix(((uint64_t)parent << 32 | word) + r->seed) >> 32);
 }
 
 static uint32_t hash_tokens(const struct radix *r, uint32_t parent,
                             const struct radix_tokens *tokens, uint32_t position) {
     uint32_t hash = parent;
     for (uint32_t i = 0; i < r->page_slots; i++)
-        hash = mix_key(hash, (uint32_t)radix_token_at(tokens, position + i));
+        hash = mix_key(r, hash, (uint32_t)radix_token_at(tokens, position + i));
     return hash;
 }
 
 static uint32_t hash_node(const struct radix *r, const struct radix_node *node) {
-    if (node->kind == RADIX_KIND_ROOT) return mix_key(0, node->namespace_id);
+    if (node->kind == RADIX_KIND_ROOT) return mix_key(r, 0, node->namespace_id);
     struct radix_tokens page = {.head = r->tokens + (size_t)node->first_page * r->page_slots,
                                 .n_head = r->page_slots};
     return hash_tokens(r, node->parent, &page, 0);
@@ -75,7 +76,7 @@ uint32_t radix_table_find(const struct radix *r, uint32_t parent, const struct r
 }
 
 uint32_t radix_table_find_root(const struct radix *r, uint32_t namespace_id) {
-    uint32_t hash = mix_key(0, namespace_id), mask = r->n_cells - 1;
+    uint32_t hash = mix_key(r, 0, namespace_id), mask = r->n_cells - 1;
     for (uint32_t i = hash & mask; r->cells[i].node; i = (i + 1) & mask) {
         const struct radix_node *node = &r->nodes[r->cells[i].node];
         if (r->cells[i].hash == hash && node->kind == RADIX_KIND_ROOT &&

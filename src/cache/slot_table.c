@@ -3,9 +3,9 @@
  * The problem: a running sequence needs an array that grows to the context length, at an address
  * that does not move (a batch points to it), without allocation in the step path. 256 sequences of
  * 131,072 positions are 128 MB if they are all full, which takes a prefix that all of them share.
- * So the whole matrix is reserved as address space only; pages come in when first written, and a row
- * that grew large gives its pages back to the system when it ends. Blocks of slots linked together,
- * the obvious other way, would cost attention an indirection per block.
+ * So the whole matrix is reserved as address space only; pages come in when first written, and a
+ * row that grew large gives its pages back to the system when it ends. Blocks of slots linked
+ * together, the obvious other way, would cost attention an indirection per block.
  *
  *   cells  row 0 | slots ........ | row 1 | ... each row_cells long, starting on a system page
  *   n_held       | 7 |                        a whole number of pool pages

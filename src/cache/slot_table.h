@@ -6,8 +6,8 @@
  *                    shared    | private              n_shared = 3: lent by the prefix tree
  *
  * Owns: the rows, and while a row is taken the private slots in it, [n_shared, n_held). Memory for
- * all rows is reserved at create and touched as it is used. Caller keeps: row numbers. The pool must
- * outlive the table. Threads: the engine's thread.
+ * all rows is reserved at create and touched as it is used. Caller keeps: row numbers. The pool
+ * must outlive the table. Threads: the engine's thread.
  *
  * Invariants, recomputed by slot_table_check():
  *  (1) Every private slot is in one row, once, and not free in the pool. Shared ones are not free.

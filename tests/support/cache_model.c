@@ -69,8 +69,7 @@ static int take_page(struct model *m) {
 uint32_t model_append(struct model *m, const int32_t *tokens, uint32_t n, const uint32_t *slots,
                       struct model_ref *ref) {
     uint32_t n_before = ref->n_tokens;
-    while (step_down(m, tokens, n, ref)) {
-    }
+    while (step_down(m, tokens, n, ref)) {}
     uint32_t n_duplicates = ref->n_tokens - n_before;
     for (uint32_t i = ref->n_tokens; i < n; i += m->page_slots) {
         struct model_page page = {.is_used = true,

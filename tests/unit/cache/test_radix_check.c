@@ -1,5 +1,5 @@
-/* radix_check() is real: each thing that it promises is broken once, and it notices. What would give
- * one user's KV to another aborts at once, in release builds too. */
+/* radix_check() is real: each thing that it promises is broken once, and it notices. What would
+ * give one user's KV to another aborts at once, in release builds too. */
 #include "test.h"
 
 #include "cache/radix_int.h"

@@ -37,8 +37,7 @@ static uint32_t draw(struct fuzz *f, uint32_t n) {
 }
 
 static struct radix_tokens pieces(const struct user *u, uint32_t n_head) {
-    return (struct radix_tokens){
-        .head = u->tokens, .n_head = n_head, .tail = u->tokens + n_head};
+    return (struct radix_tokens){.head = u->tokens, .n_head = n_head, .tail = u->tokens + n_head};
 }
 
 /* Sequences that share: a few trunks, left at a random place for one of a few branches. */

@@ -1,5 +1,5 @@
-/* Who is evicted first, per policy, by small cases that say what the policy is for. The same against
- * a slow model, for millions of random operations, is test_radix_fuzz.c. */
+/* Who is evicted first, per policy, by small cases that say what the policy is for. The same
+ * against a slow model, for millions of random operations, is test_radix_fuzz.c. */
 #include "test.h"
 
 #include "cache_tree.h"
@@ -26,9 +26,8 @@ static void use(struct tree *t, int32_t token, int32_t priority) {
 static void test_each_policy_has_its_own_order(void **state) {
     (void)state;
     static const uint32_t expected[RADIX_POLICY_COUNT] = {
-        [RADIX_POLICY_LRU] = 23145,      [RADIX_POLICY_LFU] = 34251,
-        [RADIX_POLICY_FIFO] = 12345,     [RADIX_POLICY_MRU] = 54132,
-        [RADIX_POLICY_FILO] = 54321,     [RADIX_POLICY_SLRU] = 23451,
+        [RADIX_POLICY_LRU] = 23145,      [RADIX_POLICY_LFU] = 34251,  [RADIX_POLICY_FIFO] = 12345,
+        [RADIX_POLICY_MRU] = 54132,      [RADIX_POLICY_FILO] = 54321, [RADIX_POLICY_SLRU] = 23451,
         [RADIX_POLICY_PRIORITY] = 23514,
     };
     for (int policy = 0; policy < RADIX_POLICY_COUNT; policy++) {
