@@ -193,14 +193,20 @@ struct radish_engine_options {
     const char
         *kernels[RADISH_KERNEL_OVERRIDES_MAX]; /* "OP=VARIANT", as --kernel; n_kernels of them */
     uint32_t n_kernels;
-    uint32_t context_tokens;       /* [min(trained length, what fits)] */
-    double mem_fraction_static;    /* [0.5] of the memory that weights and scratch leave */
-    uint64_t kv_tokens_max;        /* KV slots, instead of the fraction */
-    uint32_t page_tokens;          /* [1] */
-    uint32_t requests_running_max; /* [256] sequences */
-    uint32_t requests_queued_max;  /* [1024] */
-    uint32_t chunk_tokens;         /* [512] prefill tokens a step */
-    uint32_t prefill_tokens_max; /* [16384] prompt tokens admitted into one step's prefill batch */
+    uint32_t context_tokens;          /* [min(trained length, what fits)] */
+    double mem_fraction_static;       /* [0.5] of the memory that weights and scratch leave */
+    uint64_t kv_tokens_max;           /* KV slots, instead of the fraction */
+    uint32_t page_tokens;             /* [1] */
+    uint32_t requests_running_max;    /* [256] sequences */
+    uint32_t requests_queued_max;     /* [1024] */
+    uint32_t chunk_tokens;            /* [512] prefill tokens a step */
+    uint32_t prefill_tokens_max;      /* [16384] prompt tokens admitted and not yet computed */
+    bool is_cache_off;                /* every request computes all of its prompt */
+    const char *eviction_policy;      /* ["lru"], lfu, fifo, mru, filo, slru, priority */
+    const char *schedule_policy;      /* ["lpm"], fcfs, dfs-weight, lof, random, hrrn */
+    double schedule_conservativeness; /* [1] higher expects longer answers: fewer are retracted */
+    bool has_priorities;              /* requests of higher priority first, preempting */
+    int32_t stall_ms_max; /* [250] longest gap between two tokens of a stream; -1: no bound */
     double request_timeout_seconds; /* [none] */
     uint32_t decode_log_interval;   /* [40] steps */
     uint64_t seed; /* [from the clock] for requests without a seed; has_seed tells */
@@ -323,10 +329,14 @@ struct radish_request {
     bool logprobs;
     uint32_t n_top_logprobs; /* <= 20 */
     bool prompt_logprobs;
+    int32_t priority;  /* higher first, with has_priorities */
+    bool is_cache_off; /* neither uses nor feeds the cache */
     /* Called for every event, on the engine's thread. */
     void (*on_event)(void *user, const struct radish_event *event);
-    /* If set: the model's raw logits of every prompt row, in order: rows [row, row + n_rows) of
-     * [n_prompt, n_vocab] float32. Borrowed until return. */
+    /* If set: the model's raw logits of every prompt row from logits_from on, in order: rows [row,
+     * row + n_rows) of [n_prompt, n_vocab] float32. Borrowed until return. Those rows are computed,
+     * the ones before may come from the cache. */
+    uint32_t logits_from;
     void (*on_logits)(void *user, size_t row, size_t n_rows, size_t n_vocab, const float *logits);
     void *user;
 };
@@ -358,8 +368,12 @@ struct radish_engine_info {
     uint32_t context_tokens;
     uint64_t kv_slots_total; /* usable */
     uint64_t kv_slots_free;
-    uint32_t requests_running; /* sequences */
+    uint64_t kv_slots_evictable; /* hold prefixes that nobody uses now */
+    uint32_t requests_running;   /* sequences */
     uint32_t requests_queued;
+    uint32_t requests_waiting;    /* of the running: for another to compute what they share */
+    uint64_t retractions_total;   /* sent back to the queue because the pool was full */
+    uint64_t preemptions_total;   /* or for a higher priority */
     uint64_t prompt_tokens_total; /* since start */
     uint64_t cached_tokens_total;
     uint64_t output_tokens_total;

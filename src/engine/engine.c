@@ -30,13 +30,7 @@ static enum radish_status load(struct radish_engine *engine, struct radish_error
                             options->progress_user, &engine->weights, err));
     RADISH_TRY(runner_create(&model->config, engine->weights, engine->device, &engine->plan.runner,
                              &engine->runner, err));
-    struct sched_options sched = {.n_slots = engine->plan.runner.n_slots,
-                                  .page_slots = options->page_tokens,
-                                  .context_tokens = engine->plan.runner.context_tokens,
-                                  .seqs_running_max = options->requests_running_max,
-                                  .chunk_tokens = options->chunk_tokens,
-                                  .prefill_tokens_max = options->prefill_tokens_max};
-    RADISH_TRY(sched_create(&sched, &engine->sched, err));
+    RADISH_TRY(sched_create(&engine->plan.sched, &engine->sched, err));
     engine->tokens_max = sched_tokens_max(engine->sched);
     return RADISH_OK;
 }
@@ -47,12 +41,15 @@ static enum radish_status make_buffers(struct radish_engine *engine, struct radi
     engine->table_size = options->requests_queued_max + options->requests_running_max + 1;
     engine->table = mem_zalloc(engine->table_size, sizeof *engine->table);
     engine->cells_free = mem_zalloc(engine->table_size, sizeof *engine->cells_free);
-    engine->rows = mem_zalloc(RUNNER_LOGITS_ROWS, sizeof *engine->rows);
+    engine->rows = mem_zalloc(ENGINE_ROWS_MAX, sizeof *engine->rows);
+    engine->row_copies =
+        mem_zalloc((size_t)n_workers * engine->model->config.n_vocab, sizeof *engine->row_copies);
     engine->samplers = mem_zalloc(n_workers, sizeof *engine->samplers);
     buf_init(&engine->piece, 0);
     buf_init(&engine->text, 0);
-    if (!engine->table || !engine->cells_free || !engine->rows || !engine->samplers ||
-        !buf_reserve(&engine->piece, TEXT_BYTES) || !buf_reserve(&engine->text, TEXT_BYTES))
+    if (!engine->table || !engine->cells_free || !engine->rows || !engine->row_copies ||
+        !engine->samplers || !buf_reserve(&engine->piece, TEXT_BYTES) ||
+        !buf_reserve(&engine->text, TEXT_BYTES))
         return error_nomem(err);
     for (uint32_t i = 0; i < engine->table_size; i++)
         engine->cells_free[engine->n_cells_free++] = engine->table_size - 1 - i;
@@ -172,6 +169,7 @@ void radish_engine_close(struct radish_engine *engine) {
     buf_deinit(&engine->piece);
     buf_deinit(&engine->text);
     free(engine->rows);
+    free(engine->row_copies);
     free(engine->table);
     free(engine->cells_free);
     sched_destroy(engine->sched);

@@ -11,7 +11,10 @@
  *
  *   id = count * table_size + cell      find is one comparison; a stale id finds nothing
  *
- * Request: INBOX -> LIVE (its choices are with the scheduler) -> DEAD (all ended) -> freed */
+ * Request: INBOX -> LIVE (its choices are with the scheduler) -> DEAD (all ended) -> freed
+ *
+ * Of n choices only the first is given to the scheduler at once. All sample their first token from
+ * its logits; then the others follow, and find the whole prompt in the tree. */
 #ifndef ENGINE_ENGINE_INT_H
 #define ENGINE_ENGINE_INT_H
 
@@ -33,6 +36,9 @@
 
 struct engine_request;
 
+/* Rows of one block of logits, with all choices that may start from them. */
+#define ENGINE_ROWS_MAX (RUNNER_LOGITS_ROWS * RADISH_CHOICES_MAX)
+
 /* One of n answers. Its sequence is the scheduler's view of it. */
 struct engine_choice {
     struct sched_seq seq; /* seq.user = this choice */
@@ -40,8 +46,8 @@ struct engine_choice {
     uint32_t idx;
     bool is_done; /* its final event has been sent */
     uint64_t seed;
-    int32_t *output; /* [max_new_tokens] */
-    uint32_t n_output;
+    int32_t *output;   /* [max_new_tokens] */
+    uint32_t n_output; /* sampled; seq.n_output of them are with the scheduler */
     struct detok_stream *detok;
     struct stop_match *stop; /* NULL: no stop strings */
 };
@@ -65,12 +71,13 @@ struct engine_request {
     struct engine_request *live_prev, *live_next; /* engine's thread: in order of submission */
 };
 
-/* One row of logits and what becomes of it. */
+/* One row of logits and what becomes of it: for the first token of n choices, one for each. */
 struct engine_row {
     struct engine_choice *choice;
     float *logits;     /* [n_vocab], the runner's */
     uint32_t position; /* of the token that the row followed */
     bool is_sampled;   /* else a row of the prompt */
+    bool is_shared;    /* others sample from it, too: it must not be changed */
     struct sample_result result;
 };
 
@@ -107,7 +114,8 @@ struct radish_engine {
     struct engine_request *live_head, *live_tail;
     struct engine_request *dead;
     uint32_t n_admitted;                    /* since the last hand-over */
-    struct engine_row *rows;                /* [RUNNER_LOGITS_ROWS] */
+    struct engine_row *rows;                /* [ENGINE_ROWS_MAX] */
+    float *row_copies;                      /* [n_samplers, n_vocab] of shared rows */
     struct buf piece, text;                 /* of the token being worked on */
     struct radish_engine_info totals;       /* counters, copied to info */
     uint64_t log_prefill_ns, log_decode_ns; /* when the last lines were written */
@@ -130,9 +138,11 @@ void *engine_run(void *engine);
 
 /* output.c: what becomes of logits, tokens and text. */
 
-/* The logits of the step just run: samples, sends events, appends to or ends sequences. */
-void output_step(struct radish_engine *engine, const struct batch *batch);
-/* Ends a choice: final event, and everything it holds goes back. */
+/* Runs the step, begun at begun_ns: computes, samples, sends events, appends to or ends sequences.
+ */
+void output_step(struct radish_engine *engine, const struct batch *batch, uint64_t begun_ns);
+/* Ends a choice: final event, and everything it holds goes back. With the first choice end those
+ * that have not started from it. */
 void output_end(struct radish_engine *engine, struct engine_choice *choice,
                 enum radish_finish finish, enum radish_status status);
 

@@ -50,7 +50,11 @@ static void publish_info(struct radish_engine *engine) {
     sched_stats(engine->sched, &stats);
     engine->info.kv_slots_total = stats.n_slots_usable;
     engine->info.kv_slots_free = stats.n_slots_free;
+    engine->info.kv_slots_evictable = stats.n_slots_evictable;
     engine->info.requests_running = stats.n_seqs_running;
+    engine->info.requests_waiting = stats.n_seqs_waiting;
+    engine->info.retractions_total = stats.n_retracted_total;
+    engine->info.preemptions_total = stats.n_preempted_total;
     engine->info.prompt_tokens_total = engine->totals.prompt_tokens_total;
     engine->info.cached_tokens_total = engine->totals.cached_tokens_total;
     engine->info.output_tokens_total = engine->totals.output_tokens_total;
@@ -89,7 +93,8 @@ static void begin(struct radish_engine *engine, struct engine_request *request) 
     *(engine->live_tail ? &engine->live_tail->live_next : &engine->live_head) = request;
     engine->live_tail = request;
     for (uint32_t i = 0; i < request->n_choices; i++)
-        sched_push(engine->sched, &request->choices[i].seq);
+        request->choices[i].seq.arrived_ns = request->submitted_ns;
+    sched_push(engine->sched, &request->choices[0].seq); /* the others start from its first row */
 }
 
 static void end_request(struct radish_engine *engine, struct engine_request *request,
@@ -112,11 +117,10 @@ static void end_late(struct radish_engine *engine) {
     }
 }
 
-/* Requests whose first choice is in the batch for the first time are no longer queued. */
-static void count_admitted(struct radish_engine *engine, const struct batch *batch) {
-    for (uint32_t i = 0; i < batch->n_seqs; i++) {
-        struct engine_choice *choice = ((struct sched_seq *)batch->seqs[i].user)->user;
-        if (choice->request->is_admitted) continue;
+/* Requests whose first choice has been admitted are no longer queued. */
+static void count_admitted(struct radish_engine *engine, const struct sched_step *step) {
+    for (uint32_t i = 0; i < step->n_new_seqs; i++) {
+        struct engine_choice *choice = step->admitted[i]->user;
         choice->request->is_admitted = true;
         engine->n_admitted++;
     }
@@ -128,6 +132,12 @@ static double per_second(uint64_t n, uint64_t from_ns, uint64_t to_ns) {
 
 /* The lines that tools written for SGLang parse. */
 static void log_step(struct radish_engine *engine, const struct sched_step *step) {
+    if (step->n_retracted_seqs)
+        log_plain(RADISH_LOG_INFO,
+                  "KV cache pool is full. Retract requests. #retracted_reqs: %u, "
+                  "#new_tokens_gained: %u, #new_token_ratio: %.4f -> %.4f",
+                  step->n_retracted_seqs, step->n_slots_regained, step->new_token_ratio_before,
+                  step->new_token_ratio);
     engine->log_input_tokens += step->n_prefill_tokens;
     engine->log_decode_steps += step->n_decode_seqs > 0;
     bool is_decode_due = engine->log_decode_steps >= engine->plan.options.decode_log_interval;
@@ -135,7 +145,7 @@ static void log_step(struct radish_engine *engine, const struct sched_step *step
     struct sched_stats stats;
     sched_stats(engine->sched, &stats);
     uint64_t now = clock_ns();
-    uint32_t n_used = stats.n_slots_usable - stats.n_slots_free;
+    uint32_t n_used = stats.n_slots_usable - stats.n_slots_free - stats.n_slots_evictable;
     double usage = (double)n_used / (double)stats.n_slots_usable;
     if (step->n_prefill_seqs) {
         log_plain(RADISH_LOG_INFO,
@@ -163,15 +173,16 @@ static void log_step(struct radish_engine *engine, const struct sched_step *step
 
 static void step(struct radish_engine *engine) {
     struct sched_step step;
-    const struct batch *batch = sched_fill(engine->sched, &step);
+    uint64_t begun_ns = clock_ns();
+    const struct batch *batch = sched_fill(engine->sched, begun_ns, &step);
     RADISH_INVARIANT(batch->n_tokens || sched_is_idle(engine->sched),
                      "sequences are waiting, but none can run");
     if (!batch->n_tokens) return;
-    count_admitted(engine, batch);
+    count_admitted(engine, &step);
     engine->totals.steps_total++;
     engine->totals.prompt_tokens_total += step.n_prefill_tokens + step.n_cached_tokens;
     engine->totals.cached_tokens_total += step.n_cached_tokens;
-    output_step(engine, batch);
+    output_step(engine, batch, begun_ns);
     log_step(engine, &step);
 }
 

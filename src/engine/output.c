@@ -18,11 +18,20 @@
  * Before min_new_tokens nothing ends an answer: end tokens are not sampled, and stop strings are
  * not looked for.
  *
+ * Of n choices the first computes the prompt. Its last row is the first row of all of them:
+ *
+ *   sampled A0 | sampled A1 | sampled A2      one row of logits; a copy each, as sampling changes
+ * it
+ *
+ * and then A1 and A2 are given to the scheduler with one token of output, to go on behind a prompt
+ * that is in the tree.
+ *
  * A row of NaN ends its request with an error and leaves the others alone.
  *
  * Nothing here allocates: buffers are kept, and a request's memory is freed after the step. */
 #include "engine/engine_int.h"
 
+#include "base/clock.h"
 #include "base/invariant.h"
 #include "base/log.h"
 
@@ -48,7 +57,7 @@ static void send(struct radish_engine *engine, struct engine_choice *choice,
     event->text = engine->text.data ? engine->text.data : "";
     event->text_len = engine->text.len;
     event->usage = (struct radish_usage){.prompt_tokens = (uint32_t)request->r.n_prompt,
-                                         .cached_tokens = 0,
+                                         .cached_tokens = request->choices[0].seq.n_prompt_cached,
                                          .output_tokens = choice->n_output};
     if (event->finish != RADISH_FINISH_NONE) {
         sched_remove(engine->sched, &choice->seq);
@@ -82,14 +91,38 @@ static int show_piece(struct radish_engine *engine, struct engine_choice *choice
     return found;
 }
 
-void output_end(struct radish_engine *engine, struct engine_choice *choice,
-                enum radish_finish finish, enum radish_status status) {
+static void end_choice(struct radish_engine *engine, struct engine_choice *choice,
+                       enum radish_finish finish, enum radish_status status) {
     buf_clear(&engine->piece);
     buf_clear(&engine->text);
     detok_stream_finish(choice->detok, &engine->piece);
     show_piece(engine, choice, /*is_last=*/true);
     struct radish_event event = {.finish = finish, .status = status, .matched_token = -1};
     send(engine, choice, &event);
+}
+
+static bool has_started(const struct engine_choice *choice) {
+    return choice->seq.state != SCHED_SEQ_IDLE;
+}
+
+void output_end(struct radish_engine *engine, struct engine_choice *choice,
+                enum radish_finish finish, enum radish_status status) {
+    struct engine_request *request = choice->request;
+    uint32_t n_choices = choice->idx == 0 ? request->n_choices : 1;
+    end_choice(engine, choice, finish, status);
+    for (uint32_t i = 1; i < n_choices; i++)
+        if (!has_started(&request->choices[i]))
+            end_choice(engine, &request->choices[i], finish, status);
+}
+
+/* The token just sampled is to be followed by another. */
+static void go_on(struct radish_engine *engine, struct engine_choice *choice, int32_t id) {
+    if (has_started(choice)) {
+        sched_append(engine->sched, &choice->seq, id);
+    } else {
+        choice->seq.n_output = choice->n_output;
+        sched_push(engine->sched, &choice->seq);
+    }
 }
 
 /* A choice has a new token: its text, its event, and whether it goes on. */
@@ -124,12 +157,12 @@ static void take_token(struct radish_engine *engine, struct engine_choice *choic
         event.matched_token = id;
     }
     send(engine, choice, &event);
-    if (event.finish == RADISH_FINISH_NONE) sched_append(engine->sched, &choice->seq, id);
+    if (event.finish == RADISH_FINISH_NONE) go_on(engine, choice, id);
 }
 
 static bool is_prompt_row(const struct engine_row *row) {
-    return row->choice->seq.wants_all_logits &&
-           row->position < (uint32_t)row->choice->request->r.n_prompt;
+    return row->position >= row->choice->seq.logits_from &&
+           row->position < row->choice->seq.n_prompt;
 }
 
 /* One row, on any worker. */
@@ -146,6 +179,12 @@ static void sample_row(void *user, uint32_t item, uint32_t worker) {
                          result);
     }
     if (!row->is_sampled) return;
+    float *logits = row->logits;
+    if (row->is_shared) {
+        size_t n_vocab = engine->model->config.n_vocab;
+        logits = engine->row_copies + worker * n_vocab;
+        memcpy(logits, row->logits, n_vocab * sizeof *logits);
+    }
     bool is_short = choice->n_output < r->min_new_tokens;
     struct sample_args args = {.sampling = &r->sampling,
                                .seed = choice->seed,
@@ -158,7 +197,7 @@ static void sample_row(void *user, uint32_t item, uint32_t worker) {
                                .n_sampled = engine->model->info.n_tokens,
                                .wants_logprob = r->logprobs,
                                .n_top = r->n_top_logprobs};
-    sampler_sample(sampler, row->logits, &args, &row->result);
+    sampler_sample(sampler, logits, &args, &row->result);
 }
 
 static void keep_prompt_logprob(struct engine_row *row) {
@@ -226,24 +265,44 @@ struct row_cursor {
     uint32_t seq_idx, row; /* of the sequence */
 };
 
+/* Appends what becomes of one row of logits to engine->rows; returns how many there are then. */
+static uint32_t add_owners(struct radish_engine *engine, struct engine_choice *choice,
+                           float *logits, uint32_t position, uint32_t n_rows) {
+    struct engine_request *request = choice->request;
+    const struct sched_seq *seq = &choice->seq;
+    bool is_sampled =
+        position + 1 == seq->n_prompt + seq->n_output && request->r.max_new_tokens > 0;
+    bool is_shared = is_sampled && request->n_choices > 1 && !has_started(&request->choices[1]) &&
+                     !request->choices[1].is_done;
+    uint32_t n = is_shared ? request->n_choices : 1;
+    for (uint32_t i = 0; i < n; i++) {
+        struct engine_row *row = &engine->rows[n_rows + i];
+        row->choice = is_shared ? &request->choices[i] : choice;
+        row->logits = logits;
+        row->position = position;
+        row->is_sampled = is_sampled;
+        row->is_shared = is_shared;
+        row->result.status = RADISH_OK;
+        row->result.n_top = 0;
+    }
+    return n_rows + n;
+}
+
 /* Names the owners of the next n logits rows. */
-static void find_owners(struct radish_engine *engine, const struct batch *batch, float *logits,
-                        uint32_t n, struct row_cursor *cursor) {
+static uint32_t find_owners(struct radish_engine *engine, const struct batch *batch, float *logits,
+                            uint32_t n, struct row_cursor *cursor) {
+    uint32_t n_rows = 0;
     for (uint32_t i = 0; i < n; i++, cursor->row++) {
         const struct batch_seq *seq = &batch->seqs[cursor->seq_idx];
         while (seq->logits_first + cursor->row >= seq->n_rows) {
             seq = &batch->seqs[++cursor->seq_idx];
             cursor->row = 0;
         }
-        struct engine_row *row = &engine->rows[i];
-        row->choice = ((struct sched_seq *)seq->user)->user;
-        row->logits = logits + (size_t)i * engine->model->config.n_vocab;
-        row->position = seq->kv_len - seq->n_rows + seq->logits_first + cursor->row;
-        row->is_sampled = row->position + 1 >= row->choice->request->r.n_prompt &&
-                          row->choice->request->r.max_new_tokens;
-        row->result.status = RADISH_OK;
-        row->result.n_top = 0;
+        uint32_t position = seq->kv_len - seq->n_rows + seq->logits_first + cursor->row;
+        n_rows = add_owners(engine, ((struct sched_seq *)seq->user)->user,
+                            logits + (size_t)i * engine->model->config.n_vocab, position, n_rows);
     }
+    return n_rows;
 }
 
 static void end_all(struct radish_engine *engine, const struct batch *batch,
@@ -255,19 +314,24 @@ static void end_all(struct radish_engine *engine, const struct batch *batch,
     }
 }
 
-void output_step(struct radish_engine *engine, const struct batch *batch) {
+void output_step(struct radish_engine *engine, const struct batch *batch, uint64_t begun_ns) {
     struct row_cursor cursor = {0};
     enum radish_status status = runner_step(engine->runner, batch);
+    uint64_t written_ns = clock_ns();
+    if (status == RADISH_OK)
+        sched_step_end(engine->sched, written_ns - begun_ns);
+    else
+        sched_step_fail(engine->sched);
     for (uint32_t first = 0, n; status == RADISH_OK && first < batch->n_logits_rows; first += n) {
         n = batch->n_logits_rows - first;
         if (n > RUNNER_LOGITS_ROWS) n = RUNNER_LOGITS_ROWS;
         float *logits;
         status = runner_logits(engine->runner, first, n, &logits);
         if (status != RADISH_OK) break;
-        find_owners(engine, batch, logits, n, &cursor);
-        show_logits(engine, n);
-        device_parallel(engine->device, n, sample_row, engine);
-        for (uint32_t i = 0; i < n; i++) take_row(engine, &engine->rows[i]);
+        uint32_t n_rows = find_owners(engine, batch, logits, n, &cursor);
+        show_logits(engine, n_rows);
+        device_parallel(engine->device, n_rows, sample_row, engine);
+        for (uint32_t i = 0; i < n_rows; i++) take_row(engine, &engine->rows[i]);
     }
     if (status != RADISH_OK) {
         end_all(engine, batch, status);
@@ -279,4 +343,5 @@ void output_step(struct radish_engine *engine, const struct batch *batch) {
             !choice->request->r.max_new_tokens)
             output_end(engine, choice, RADISH_FINISH_LENGTH, RADISH_OK);
     }
+    sched_step_more(engine->sched, clock_ns() - written_ns);
 }

@@ -18,12 +18,16 @@
 
 #include "base/mem.h"
 #include "base/status.h"
-#include "cache/kv_pool.h"
+
+#include <string.h>
 
 enum {
     POOL_CONTEXTS = 16,
     CONTEXT_UNKNOWN = 4096, /* where a model does not say what it was trained for */
-    ROWS_MAX = 1 << 16      /* chunk, sequences, queue: beyond, memory for batches makes no sense */
+    ROWS_MAX = 1 << 16,     /* chunk, sequences, queue: beyond, memory for batches makes no sense */
+    SLOTS_MANY = 1 << 20,   /* to measure what a slot costs where tables grow by doubling */
+    SLOT_SLACK_BYTES = 16,  /* and how far above that measure it may be */
+    PREEMPTION_THRESHOLD = 10 /* priorities nearer than that wait for each other; SGLang's number */
 };
 
 struct flag_range {
@@ -31,6 +35,39 @@ struct flag_range {
     uint32_t *value;
     uint32_t fallback, max;
 };
+
+static enum radish_status find_name(const char *flag, const char *name, const char *const *names,
+                                    uint32_t n_names, uint32_t *idx_out, struct radish_error *err) {
+    struct buf all;
+    buf_init(&all, 0);
+    for (*idx_out = 0; *idx_out < n_names; ++*idx_out) {
+        if (strcmp(name, names[*idx_out]) == 0) return RADISH_OK;
+        buf_printf(&all, "%s%s", *idx_out ? ", " : "", names[*idx_out]);
+    }
+    *idx_out = 0;
+    enum radish_status status =
+        error_set_field(err, RADISH_E_INVALID, flag, "--%s: '%s' is not one of %s", flag, name,
+                        all.data ? all.data : "its values");
+    buf_deinit(&all);
+    return status;
+}
+
+static enum radish_status read_policies(const struct radish_engine_options *options,
+                                        struct sched_options *sched_out, struct radish_error *err) {
+#define PLAN_NAME(suffix, name) name,
+    static const char *const schedule[] = {SCHED_POLICY_TABLE(PLAN_NAME)};
+    static const char *const eviction[] = {RADIX_POLICY_TABLE(PLAN_NAME)};
+#undef PLAN_NAME
+    uint32_t idx;
+    *sched_out = (struct sched_options){0};
+    RADISH_TRY(find_name("schedule-policy", options->schedule_policy, schedule, SCHED_POLICY_COUNT,
+                         &idx, err));
+    sched_out->policy = (enum sched_policy)idx;
+    RADISH_TRY(find_name("radix-eviction-policy", options->eviction_policy, eviction,
+                         RADIX_POLICY_COUNT, &idx, err));
+    sched_out->kv.policy = (enum radix_policy)idx;
+    return RADISH_OK;
+}
 
 enum radish_status plan_options(const struct radish_engine_options *given,
                                 struct radish_engine_options *options_out,
@@ -65,6 +102,19 @@ enum radish_status plan_options(const struct radish_engine_options *given,
     if (options.n_kernels > RADISH_KERNEL_OVERRIDES_MAX)
         return error_set_field(err, RADISH_E_INVALID, "kernel", "at most %d kernels can be forced",
                                RADISH_KERNEL_OVERRIDES_MAX);
+    if (options.schedule_conservativeness == 0) options.schedule_conservativeness = 1;
+    if (!(options.schedule_conservativeness > 0 && options.schedule_conservativeness <= 100))
+        return error_set_field(err, RADISH_E_INVALID, "schedule-conservativeness",
+                               "--schedule-conservativeness must be in (0, 100], not %g",
+                               options.schedule_conservativeness);
+    if (!options.stall_ms_max) options.stall_ms_max = 250;
+    if (options.stall_ms_max < -1)
+        return error_set_field(err, RADISH_E_INVALID, "max-stall-ms",
+                               "--max-stall-ms must not be negative");
+    if (!options.eviction_policy) options.eviction_policy = "lru";
+    if (!options.schedule_policy) options.schedule_policy = "lpm";
+    struct sched_options policies;
+    RADISH_TRY(read_policies(&options, &policies, err));
     if (!options.device) options.device = "cpu";
     *options_out = options;
     return RADISH_OK;
@@ -74,14 +124,31 @@ static double gb(uint64_t bytes) {
     return (double)bytes / 1e9;
 }
 
-/* What the runner, the samplers (20 bytes an id and thread) and the results of a block take. */
+/* Slots are the pool's, once that is known. */
+static struct kv_cache_options cache_options(const struct engine_plan *plan) {
+    return (struct kv_cache_options){.n_slots = plan->runner.n_slots,
+                                     .page_slots = plan->options.page_tokens,
+                                     .n_rows = plan->options.requests_running_max,
+                                     .context_tokens = plan->runner.context_tokens,
+                                     .is_tree_off = plan->options.is_cache_off};
+}
+
+/* What the runner and the samplers take (20 bytes an id and thread, and a copy of a row), and the
+ * slot tables. What tree and pool take for each slot is counted as part of the slot. */
 static enum radish_status plan_scratch(struct engine_plan *plan, const struct radish_model *model,
                                        const struct device *device, struct radish_error *err) {
     struct runner_plan runner;
     RADISH_TRY(runner_plan(&model->config, device, &plan->runner, &runner, err));
-    plan->kv_slot_bytes = runner.kv_slot_bytes;
-    plan->scratch_bytes =
-        runner.scratch_bytes + (uint64_t)device_n_threads(device) * model->config.n_vocab * 20;
+    struct kv_cache_options cache = cache_options(plan);
+    uint64_t n_slots = cache.n_slots = plan->runner.context_tokens, bytes = kv_cache_bytes(&cache);
+    cache.n_slots = SLOTS_MANY;
+    uint64_t many_bytes = kv_cache_bytes(&cache);
+    cache.n_slots = 2 * SLOTS_MANY;
+    uint64_t per_slot = (kv_cache_bytes(&cache) - many_bytes) / SLOTS_MANY + 1;
+    plan->kv_slot_bytes = runner.kv_slot_bytes + per_slot + SLOT_SLACK_BYTES;
+    plan->scratch_bytes = runner.scratch_bytes +
+                          (uint64_t)device_n_threads(device) * model->config.n_vocab * 24 +
+                          (bytes > per_slot * n_slots ? bytes - per_slot * n_slots : 0);
     return RADISH_OK;
 }
 
@@ -154,6 +221,23 @@ static enum radish_status check_context(const struct engine_plan *plan, struct r
         plan->options.kv_tokens_max ? "max-total-tokens" : "mem-fraction-static");
 }
 
+/* What the scheduler is created with, once the pool's size is known. */
+static void plan_sched(struct engine_plan *plan) {
+    const struct radish_engine_options *options = &plan->options;
+    struct sched_options *sched = &plan->sched;
+    enum radix_policy policy = sched->kv.policy;
+    sched->kv = cache_options(plan);
+    sched->kv.policy = policy;
+    sched->chunk_tokens = options->chunk_tokens;
+    sched->prefill_tokens_max = options->prefill_tokens_max;
+    sched->conservativeness = options->schedule_conservativeness;
+    sched->has_priorities = options->has_priorities;
+    sched->preemption_threshold = PREEMPTION_THRESHOLD;
+    sched->stall_ns_max =
+        options->stall_ms_max > 0 ? (uint64_t)options->stall_ms_max * 1000000u : 0;
+    sched->seed = options->seed;
+}
+
 enum radish_status plan_make(const struct radish_model *model, const struct device *device,
                              const struct radish_engine_options *options, uint64_t have_bytes,
                              struct engine_plan *plan_out, struct radish_error *err) {
@@ -183,7 +267,8 @@ enum radish_status plan_make(const struct radish_model *model, const struct devi
         plan.runner.context_tokens = plan.n_usable;
         RADISH_TRY(plan_scratch(&plan, model, device, err));
     }
-    plan.scratch_bytes += (uint64_t)plan.runner.n_slots * sizeof(uint32_t); /* slot tables */
+    RADISH_TRY(read_policies(options, &plan.sched, err));
+    plan_sched(&plan);
     *plan_out = plan;
     return RADISH_OK;
 }

@@ -11,14 +11,17 @@
 #include "engine/model_int.h"
 #include "kernel/kernel.h"
 #include "model/runner.h"
+#include "sched/sched.h"
 
 struct engine_plan {
     struct radish_engine_options options; /* every default filled in */
     struct runner_options runner;         /* n_slots includes the padding page */
-    uint64_t have_bytes;                  /* memory available at start */
-    uint64_t weight_bytes, kv_slot_bytes, kv_bytes;
-    uint64_t scratch_bytes; /* runner, scheduler, samplers */
-    uint32_t n_usable;      /* slots */
+    struct sched_options sched;
+    uint64_t have_bytes; /* memory available at start */
+    uint64_t weight_bytes;
+    uint64_t kv_slot_bytes, kv_bytes; /* of one slot and of all, bookkeeping included */
+    uint64_t scratch_bytes;           /* runner, scheduler, samplers */
+    uint32_t n_usable;                /* slots */
 };
 
 /* Fills in the defaults of `given` (may be NULL). E_INVALID names the flag whose value makes no

@@ -144,6 +144,14 @@ static bool make_prompt_rows(struct engine_request *request) {
     return true;
 }
 
+/* Prompt rows from which on somebody wants to see the logits: the first choice computes them. */
+static uint32_t first_logits_row(const struct radish_request *r, uint32_t choice_idx) {
+    uint32_t n_prompt = (uint32_t)r->n_prompt;
+    if (choice_idx) return n_prompt;
+    if (r->prompt_logprobs) return 0;
+    return r->on_logits && r->logits_from < n_prompt ? r->logits_from : n_prompt;
+}
+
 static enum radish_status make_choice(struct engine_request *request, uint32_t idx,
                                       const struct radish_model *model, struct radish_error *err) {
     const struct radish_request *r = &request->r;
@@ -153,12 +161,14 @@ static enum radish_status make_choice(struct engine_request *request, uint32_t i
     choice->output =
         arena_alloc(&request->arena, ((size_t)r->max_new_tokens + 1) * sizeof *choice->output);
     if (!choice->output) return error_nomem(err);
-    choice->seq =
-        (struct sched_seq){.prompt = r->prompt,
-                           .n_prompt = (uint32_t)r->n_prompt,
-                           .max_new_tokens = r->max_new_tokens,
-                           .wants_all_logits = idx == 0 && (r->prompt_logprobs || r->on_logits),
-                           .user = choice};
+    choice->seq = (struct sched_seq){.prompt = r->prompt,
+                                     .n_prompt = (uint32_t)r->n_prompt,
+                                     .max_new_tokens = r->max_new_tokens,
+                                     .output = choice->output,
+                                     .logits_from = first_logits_row(r, idx),
+                                     .is_cache_off = r->is_cache_off,
+                                     .priority = r->priority,
+                                     .user = choice};
     RADISH_TRY(detok_stream_create(model->text->tokenizer, r->prompt, r->n_prompt,
                                    /*skip_special=*/!r->keep_special_tokens, &choice->detok, err));
     if (!r->n_stop) return RADISH_OK;

@@ -1,56 +1,68 @@
-/* sched.c - first come first served, worst case reserved, prefill in chunks beside every decode.
+/* sched.c - the life of a sequence, and the rows of each step.
  *
- * The problem: many sequences of unknown length share one pool and one step at a time. The idea, in
- * three rules that need no search and no clock:
+ * The problem: sequences of unknown length share one pool, one tree and one step at a time. The
+ * rules:
  *
- *   1. Admission is strictly in order and reserves a sequence's worst case, as a number, not as
- *      slots: what runs can always go on, and the head of the queue gets in after a few ends.
- *   2. Every running decode is in every step: a stream never waits for another's prompt.
- *   3. What is left of a step, chunk_tokens, goes to prefilling sequences in order of admission.
+ *   1. Every decoding sequence is in every step: a stream never waits for another's prompt. Its
+ *      slot comes first (sched_admit.c says what happens when there is none).
+ *   2. Then the queue's first are admitted, each with what the tree has of it, pinned.
+ *   3. What is left of a step, chunk_tokens or what the stall bound allows, goes to prefilling
+ *      sequences in order of admission, in chunks that end on page borders.
+ *   4. A prefix is computed once. A sequence whose next tokens are those of a chunk that is in this
+ *      batch already, from the same place of the tree, waits for this step, and takes over what the
+ *      chunk brought in the next:
  *
- *   queue:    F -> G -> H              hold nothing
- *   running:  A -> B -> C -> D -> E    A B C decode, D has 900 prompt tokens left
- *   step:     a b c d d d ... d        3 + 512 rows: the chunk goes to D, E waits; F is admitted as
- *                                      soon as prefill_tokens_max and its worst case allow
+ *        step 1   A  computes [0, 512)            B, C wait
+ *        step 2   A  computes [512, 1000)         B, C take [0, 512) over, wait
+ *        step 3   A  decodes                      B, C take [512, 1000) over; B's own tail; C's
  *
- *   slots of one sequence:   |  cached  | chunk |  held ahead  |  promised, not yet taken  |
- *                            0       n_cached  kv_len       n_held                     worst case
+ *      There is no leader to keep track of: who is first in the list leads, step by step. If A is
+ *      aborted, sent back or gets no chunk, B simply is not told to wait.
  *
- * Taking every slot at admission would be simpler still, but then the pool's fill would tell what
- * may be written, not what is. Slots are taken for the whole prompt at once and for RUN_TOKENS
- * decodes at a time, so that a sequence's slots are ascending runs although decodes of many are
- * interleaved.
+ *   slots of one sequence:   |  shared: the tree's  |  private: written, or to be  | held ahead |
+ *                            0                   n_shared                       kv_len       n_held
  *
- * Historical note: admission by an estimate of output lengths (as in SGLang) admits more, but needs
- * retraction when the estimate fails; until that exists only the worst case is safe.
+ * What a step wrote joins the tree when the step has ended, whole pages at a time: so a sequence
+ * holds private slots only for its last page and for what it took ahead.
  *
- * Cost: O(running + rows) a step. Memory: the batch, O(chunk_tokens + seqs_running_max). */
-#include "sched/sched.h"
+ * A sequence that was sent back, and a choice that starts from its sibling's first token, are
+ * nothing special: prompt and output so far are its known tokens, and those that the tree lacks are
+ * computed before it decodes.
+ *
+ * Cost: O(running + rows) a step, nothing is sorted but the queue. Memory: the batch,
+ * O(chunk_tokens
+ * + n_rows). */
+#include "sched/sched_int.h"
 
 #include "base/invariant.h"
 #include "base/mem.h"
 #include "base/status.h"
-#include "cache/slot_table.h"
 
 #include <stdlib.h>
 
-enum { RUN_TOKENS = 16 };
-
-struct seq_list {
-    struct sched_seq *head, *tail;
-    uint32_t n;
+enum {
+    TWIN_TOKENS = 32,       /* common tokens that are worth waiting for; SGLang's number */
+    FIRST_CHUNK_TOKENS = 32 /* beside streams, before anything was measured */
 };
+#define STALL_SHARE                                                                                \
+    0.8 /* of the stall bound is planned for; the rest is for what was not foreseen */
 
-struct sched {
-    struct sched_options options;
-    struct kv_pool *pool;
-    struct slot_table *table;
-    struct seq_list queue, running;
-    uint32_t n_slots_promised;    /* to running sequences, beyond what they hold */
-    uint32_t n_prefill_remaining; /* prompt tokens of running sequences without KV yet */
-    uint32_t tokens_max;          /* rows of the batch */
-    struct batch batch;
-};
+static enum radish_status make_arrays(struct sched *s, struct radish_error *err) {
+    struct batch *batch = &s->batch;
+    uint32_t n_rows = s->options.kv.n_rows;
+    batch->n_groups = 1;
+    batch->token_ids = mem_zalloc(s->tokens_max, sizeof *batch->token_ids);
+    batch->positions = mem_zalloc(s->tokens_max, sizeof *batch->positions);
+    batch->slots[0] = mem_zalloc(s->tokens_max, sizeof *batch->slots[0]);
+    batch->logits_rows = mem_zalloc(s->tokens_max, sizeof *batch->logits_rows);
+    batch->seqs = mem_zalloc(n_rows, sizeof *batch->seqs);
+    s->admitted = mem_zalloc(n_rows, sizeof *s->admitted);
+    s->ordered = mem_zalloc(SCHED_PEEKS_MAX, sizeof *s->ordered);
+    s->scratch = mem_zalloc(SCHED_PEEKS_MAX, sizeof *s->scratch);
+    bool has_all = batch->token_ids && batch->positions && batch->slots[0] && batch->logits_rows &&
+                   batch->seqs && s->admitted && s->ordered && s->scratch;
+    return has_all ? RADISH_OK : error_nomem(err);
+}
 
 enum radish_status sched_create(const struct sched_options *options, struct sched **sched_out,
                                 struct radish_error *err) {
@@ -58,27 +70,18 @@ enum radish_status sched_create(const struct sched_options *options, struct sche
     struct sched *s = calloc(1, sizeof *s);
     if (!s) return error_nomem(err);
     s->options = *options;
-    s->tokens_max = options->chunk_tokens + options->seqs_running_max;
-    enum radish_status status =
-        kv_pool_create(options->n_slots, options->page_slots, &s->pool, err);
-    if (status == RADISH_OK)
-        status = slot_table_create(s->pool, options->seqs_running_max, options->context_tokens,
-                                   &s->table, err);
+    s->tokens_max = options->chunk_tokens + options->kv.n_rows;
+    s->peek_round = 1;
+    s->is_queue_sorted = true;
+    s->ratio = 0.7 * options->conservativeness < 1 ? 0.7 * options->conservativeness : 1;
+    s->ratio_min = s->ratio * 0.14;
+    s->ratio_decay = (s->ratio - s->ratio_min) / 600;
+    pace_init(&s->pace);
+    enum radish_status status = kv_cache_create(&options->kv, &s->kv, err);
+    if (status == RADISH_OK) status = make_arrays(s, err);
     if (status != RADISH_OK) {
         sched_destroy(s);
         return status;
-    }
-    struct batch *batch = &s->batch;
-    batch->n_groups = 1;
-    batch->token_ids = mem_zalloc(s->tokens_max, sizeof *batch->token_ids);
-    batch->positions = mem_zalloc(s->tokens_max, sizeof *batch->positions);
-    batch->slots[0] = mem_zalloc(s->tokens_max, sizeof *batch->slots[0]);
-    batch->logits_rows = mem_zalloc(s->tokens_max, sizeof *batch->logits_rows);
-    batch->seqs = mem_zalloc(options->seqs_running_max, sizeof *batch->seqs);
-    if (!batch->token_ids || !batch->positions || !batch->slots[0] || !batch->logits_rows ||
-        !batch->seqs) {
-        sched_destroy(s);
-        return error_nomem(err);
     }
     *sched_out = s;
     return RADISH_OK;
@@ -88,44 +91,21 @@ void sched_destroy(struct sched *s) {
     if (!s) return;
     RADISH_INVARIANT(!s->running.n && !s->queue.n, "%u sequences run, %u are queued", s->running.n,
                      s->queue.n);
-    slot_table_destroy(s->table);
-    kv_pool_destroy(s->pool);
+    kv_cache_destroy(s->kv);
     free(s->batch.token_ids);
     free(s->batch.positions);
     free(s->batch.slots[0]);
     free(s->batch.logits_rows);
     free(s->batch.seqs);
+    free(s->admitted);
+    free(s->ordered);
+    free(s->scratch);
     free(s);
 }
 
 uint32_t sched_tokens_max(const struct sched *s) {
-    uint32_t n_usable = kv_pool_n_usable(s->pool);
-    return s->options.context_tokens < n_usable ? s->options.context_tokens : n_usable;
-}
-
-static void append_to(struct seq_list *list, struct sched_seq *seq) {
-    seq->prev = list->tail;
-    seq->next = NULL;
-    *(list->tail ? &list->tail->next : &list->head) = seq;
-    list->tail = seq;
-    list->n++;
-}
-
-static void unlink_from(struct seq_list *list, struct sched_seq *seq) {
-    *(seq->prev ? &seq->prev->next : &list->head) = seq->next;
-    *(seq->next ? &seq->next->prev : &list->tail) = seq->prev;
-    seq->prev = seq->next = NULL;
-    list->n--;
-}
-
-/* Positions that may ever be written: the last token sampled gets no KV. */
-static uint32_t worst_tokens(const struct sched_seq *seq) {
-    return seq->n_prompt + (seq->max_new_tokens ? seq->max_new_tokens - 1 : 0);
-}
-
-static uint32_t worst_slots(const struct sched *s, const struct sched_seq *seq) {
-    uint32_t page_slots = s->options.page_slots;
-    return (worst_tokens(seq) + page_slots - 1) / page_slots * page_slots;
+    uint32_t n_usable = kv_cache_n_usable(s->kv);
+    return s->options.kv.context_tokens < n_usable ? s->options.kv.context_tokens : n_usable;
 }
 
 void sched_push(struct sched *s, struct sched_seq *seq) {
@@ -134,159 +114,338 @@ void sched_push(struct sched *s, struct sched_seq *seq) {
                          (uint64_t)seq->n_prompt + seq->max_new_tokens <= sched_tokens_max(s),
                      "%u + %u tokens, at most %u can be served", seq->n_prompt, seq->max_new_tokens,
                      sched_tokens_max(s));
+    RADISH_INVARIANT(!seq->n_output || seq->n_output < seq->max_new_tokens,
+                     "%u of %u tokens are there already", seq->n_output, seq->max_new_tokens);
     seq->state = SCHED_SEQ_QUEUED;
-    seq->n_cached = seq->n_output = 0;
-    append_to(&s->queue, seq);
+    seq->n_cached = seq->n_prompt_cached = seq->n_retractions = 0;
+    seq->miss = RADIX_MISS_NONE;
+    seq->logits_next =
+        seq->n_output || seq->logits_from > seq->n_prompt ? seq->n_prompt : seq->logits_from;
+    seq->is_waiting = false;
+    seq->is_front = seq->n_output > 0;
+    seq->push_idx = s->n_pushed++;
+    seq_append(&s->queue, seq);
+    order_init(s, seq);
 }
 
-static bool can_admit(const struct sched *s, const struct sched_seq *seq) {
-    if (s->running.n >= s->options.seqs_running_max) return false;
-    if (s->n_prefill_remaining &&
-        (uint64_t)s->n_prefill_remaining + seq->n_prompt > s->options.prefill_tokens_max)
-        return false;
-    return worst_slots(s, seq) <= kv_pool_n_free(s->pool) - s->n_slots_promised;
+/* ---- rows
+ * ----------------------------------------------------------------------------------------------------
+ */
+
+void sched_take(struct sched *s, struct sched_seq *seq, uint32_t n) {
+    uint32_t page_slots = s->options.kv.page_slots, run = SCHED_RUN_TOKENS;
+    uint32_t n_known = seq_n_known(seq), ahead = (n_known > n ? n_known : n) + run - 1;
+    if (ahead > seq_worst(seq)) ahead = seq_worst(seq);
+    uint64_t n_plenty = slots_missing(s, seq, ahead) +
+                        2 * (uint64_t)(run > page_slots ? run : page_slots) * s->running.n;
+    if (kv_cache_n_free(s->kv) < n_plenty) ahead = n;
+    enum radish_status status = kv_cache_extend(s->kv, &seq->kv, n, ahead);
+    RADISH_INVARIANT(status == RADISH_OK, "no slots for %u tokens, %u free, %u evictable", n,
+                     kv_cache_n_free(s->kv), kv_cache_n_evictable(s->kv));
 }
 
-static void admit(struct sched *s) {
-    struct sched_seq *seq;
-    while ((seq = s->queue.head) && can_admit(s, seq)) {
-        enum radish_status status = slot_table_take_row(s->table, &seq->row);
-        RADISH_INVARIANT(status == RADISH_OK, "%u run, but there is no row", s->running.n);
-        unlink_from(&s->queue, seq);
-        append_to(&s->running, seq);
-        seq->state = SCHED_SEQ_PREFILLING;
-        s->n_slots_promised += worst_slots(s, seq);
-        s->n_prefill_remaining += seq->n_prompt;
+/* The first of n rows that wants logits: prompt rows that were asked for, or the last one that is
+ * known, if there is something to sample. */
+static uint32_t logits_first(const struct sched_seq *seq, uint32_t n) {
+    uint32_t kv_len = seq->n_cached + n, first = n;
+    if (kv_len == seq_n_known(seq) && seq->n_output < seq->max_new_tokens) first = n - 1;
+    if (!seq->n_output && seq->logits_next < kv_len && seq->logits_next < seq->n_prompt) {
+        uint32_t asked = seq->logits_next > seq->n_cached ? seq->logits_next - seq->n_cached : 0;
+        if (asked < first) first = asked;
     }
+    return first;
 }
 
-/* The next n tokens of a running sequence become rows of the batch. */
+/* The next n tokens of a running sequence, which has slots for them, become rows of the batch. */
 static void add_rows(struct sched *s, struct sched_seq *seq, uint32_t n) {
     struct batch *batch = &s->batch;
-    uint32_t kv_len = seq->n_cached + n;
-    uint32_t ahead = (seq->n_prompt > kv_len ? seq->n_prompt : kv_len) + RUN_TOKENS - 1;
-    if (ahead > worst_tokens(seq)) ahead = worst_tokens(seq);
-    uint32_t n_held = slot_table_n_held(s->table, seq->row);
-    enum radish_status status = slot_table_extend(s->table, seq->row, kv_len, ahead);
-    RADISH_INVARIANT(status == RADISH_OK, "%u slots were promised, but are not free", kv_len);
-    s->n_slots_promised -= slot_table_n_held(s->table, seq->row) - n_held;
-
-    const uint32_t *slots = slot_table_slots(s->table, seq->row);
-    uint32_t first = batch->n_tokens;
-    RADISH_INVARIANT(first + n <= s->tokens_max && batch->n_seqs < s->options.seqs_running_max,
+    const uint32_t *slots = kv_cache_slots(s->kv, &seq->kv);
+    const struct radix_tokens tokens = seq_tokens(seq);
+    uint32_t first = batch->n_tokens, kv_len = seq->n_cached + n;
+    RADISH_INVARIANT(first + n <= s->tokens_max && batch->n_seqs < s->options.kv.n_rows,
                      "the batch is full");
+    RADISH_INVARIANT(kv_len <= kv_cache_n_held(s->kv, &seq->kv) && kv_len <= seq_n_known(seq),
+                     "%u tokens, %u slots, %u known", kv_len, kv_cache_n_held(s->kv, &seq->kv),
+                     seq_n_known(seq));
     for (uint32_t i = 0; i < n; i++) {
         uint32_t position = seq->n_cached + i;
-        batch->token_ids[first + i] =
-            seq->state == SCHED_SEQ_PREFILLING ? seq->prompt[position] : seq->token;
+        batch->token_ids[first + i] = radix_token_at(&tokens, position);
         batch->positions[first + i] = (int32_t)position;
         batch->slots[0][first + i] = (int32_t)slots[position];
     }
-    bool is_sampled = kv_len >= seq->n_prompt && seq->max_new_tokens;
-    uint32_t logits_first = seq->wants_all_logits ? 0 : is_sampled ? n - 1 : n;
+    uint32_t n_silent = logits_first(seq, n);
     batch->seqs[batch->n_seqs++] = (struct batch_seq){.row_first = first,
                                                       .n_rows = n,
                                                       .kv_len = kv_len,
                                                       .kv_slots = {slots},
-                                                      .logits_first = logits_first,
+                                                      .logits_first = n_silent,
                                                       .logits_row = batch->n_logits_rows,
                                                       .user = seq};
-    for (uint32_t i = logits_first; i < n; i++)
-        batch->logits_rows[batch->n_logits_rows++] = first + i;
+    for (uint32_t i = n_silent; i < n; i++) batch->logits_rows[batch->n_logits_rows++] = first + i;
     batch->n_tokens += n;
     seq->n_cached = kv_len;
 }
 
-static void add_decode(struct sched *s, struct sched_seq *seq) {
-    RADISH_INVARIANT(seq->n_output && seq->n_cached == seq->n_prompt + seq->n_output - 1,
-                     "a sequence decodes without a token: %u cached of %u + %u", seq->n_cached,
-                     seq->n_prompt, seq->n_output);
-    add_rows(s, seq, 1);
-}
-
-static void add_chunk(struct sched *s, struct sched_seq *seq, struct sched_step *step) {
-    uint32_t n_budget = s->options.chunk_tokens - step->n_prefill_tokens;
-    uint32_t n_left = seq->n_prompt - seq->n_cached, n = n_left < n_budget ? n_left : n_budget;
-    if (!n) return;
-    step->n_new_seqs += seq->n_cached == 0;
-    step->n_prefill_seqs++;
-    step->n_prefill_tokens += n;
-    add_rows(s, seq, n);
-    s->n_prefill_remaining -= n;
-    if (seq->n_cached == seq->n_prompt) seq->state = SCHED_SEQ_DECODING;
-}
-
-const struct batch *sched_fill(struct sched *s, struct sched_step *step_out) {
-    *step_out = (struct sched_step){0};
-    s->batch.n_tokens = s->batch.n_seqs = s->batch.n_logits_rows = 0;
-    admit(s);
+static void add_decodes(struct sched *s) {
     for (struct sched_seq *seq = s->running.head; seq; seq = seq->next) {
-        if (seq->state == SCHED_SEQ_PREFILLING) {
-            add_chunk(s, seq, step_out);
-        } else {
-            add_decode(s, seq);
-            step_out->n_decode_seqs++;
-        }
+        if (seq->state != SCHED_SEQ_DECODING) continue;
+        RADISH_INVARIANT(seq->n_output && seq->n_cached + 1 == seq_n_known(seq),
+                         "a sequence decodes without a token: %u cached of %u + %u", seq->n_cached,
+                         seq->n_prompt, seq->n_output);
+        add_rows(s, seq, 1);
+        s->step.n_decode_seqs++;
     }
+}
+
+/* ---- chunks
+ * --------------------------------------------------------------------------------------------------
+ */
+
+/* What a step may still spend on prefill. */
+struct budget {
+    uint32_t n_tokens;
+    bool is_timed;
+    double ns;
+};
+
+static struct budget make_budget(const struct sched *s) {
+    struct budget budget = {.n_tokens = s->options.chunk_tokens};
+    if (!s->step.n_decode_seqs || !s->options.stall_ns_max) return budget;
+    if (pace_knows_prefill(&s->pace)) {
+        budget.is_timed = true;
+        budget.ns = STALL_SHARE * (double)s->options.stall_ns_max -
+                    pace_decode_ns(&s->pace, s->step.n_decode_seqs);
+    } else if (budget.n_tokens > FIRST_CHUNK_TOKENS) {
+        budget.n_tokens = FIRST_CHUNK_TOKENS;
+    }
+    return budget;
+}
+
+/* How many of the next tokens two sequences at the same place of the tree have in common, up to
+ * n_max. */
+static uint32_t n_common(const struct sched_seq *a, const struct sched_seq *b, uint32_t n_max) {
+    const struct radix_tokens tokens_a = seq_tokens(a), tokens_b = seq_tokens(b);
+    uint32_t at = a->kv.n_shared, n = 0;
+    if (seq_n_known(b) - at < n_max) n_max = seq_n_known(b) - at;
+    while (n < n_max && radix_token_at(&tokens_a, at + n) == radix_token_at(&tokens_b, at + n)) n++;
+    return n;
+}
+
+/* Whether a chunk in this batch computes what comes next for this sequence, which has no private
+ * slot. Someone who waited already goes on for as little as a page. */
+static bool has_leader(const struct sched *s, const struct sched_seq *seq, bool was_waiting) {
+    uint32_t page_slots = s->options.kv.page_slots, share_max = seq_share_max(seq);
+    uint32_t n_wanted = was_waiting || page_slots > TWIN_TOKENS ? page_slots : TWIN_TOKENS;
+    if (seq->kv.ref.node == RADIX_REF_NONE || seq->kv.n_shared + n_wanted > share_max) return false;
+    for (uint32_t i = s->step.n_decode_seqs; i < s->batch.n_seqs; i++) {
+        const struct sched_seq *leader = s->batch.seqs[i].user;
+        if (leader->kv.ref.node == seq->kv.ref.node && n_common(seq, leader, n_wanted) == n_wanted)
+            return true;
+    }
+    return false;
+}
+
+/* Takes over what others have computed by now. */
+static void follow(struct sched *s, struct sched_seq *seq) {
+    bool is_private = kv_cache_n_held(s->kv, &seq->kv) > seq->kv.n_shared;
+    if (is_private || seq->kv.ref.node == RADIX_REF_NONE) return;
+    struct radix_tokens tokens = seq_tokens(seq);
+    kv_cache_follow(s->kv, &seq->kv, &tokens, seq_share_max(seq));
+    uint32_t n_more = seq->kv.n_shared - seq->n_cached;
+    seq->n_cached = seq->kv.n_shared;
+    if (seq->n_retractions || seq->n_output) return;
+    seq->n_prompt_cached += n_more;
+    s->step.n_cached_tokens += n_more;
+}
+
+/* Rows of the next chunk: what the budget and the slots allow, to a page's end where it is not the
+ * last. */
+static uint32_t chunk_rows(const struct sched *s, const struct sched_seq *seq,
+                           const struct budget *budget) {
+    uint32_t page_slots = s->options.kv.page_slots, n_left = seq_n_known(seq) - seq->n_cached;
+    uint32_t n = budget->n_tokens;
+    if (budget->is_timed) {
+        uint32_t n_timely = pace_tokens_in(&s->pace, budget->ns, seq->n_cached);
+        bool is_first = s->batch.n_seqs == s->step.n_decode_seqs;
+        if (is_first && n_timely < page_slots) n_timely = page_slots; /* prefill goes on */
+        if (n_timely < n) n = n_timely;
+    }
+    uint64_t n_slots = (uint64_t)kv_cache_n_held(s->kv, &seq->kv) - seq->n_cached +
+                       slots_available(s) / page_slots * page_slots;
+    if (n_slots < n) n = (uint32_t)n_slots;
+    if (n >= n_left) return n_left;
+    uint32_t n_over = (seq->n_cached + n) % page_slots;
+    return n > n_over ? n - n_over : n;
+}
+
+static void add_chunk(struct sched *s, struct sched_seq *seq, struct budget *budget) {
+    bool was_waiting = seq->is_waiting;
+    follow(s, seq);
+    bool is_private = kv_cache_n_held(s->kv, &seq->kv) > seq->kv.n_shared;
+    seq->is_waiting = !is_private && has_leader(s, seq, was_waiting);
+    uint32_t n = seq->is_waiting ? 0 : chunk_rows(s, seq, budget);
+    if (!n) return; /* nothing left for it */
+    sched_take(s, seq, seq->n_cached + n);
+    if (budget->is_timed) budget->ns -= pace_chunk_ns(&s->pace, n, seq->n_cached);
+    budget->n_tokens -= n;
+    s->pace_step.position_sum += n * ((double)seq->n_cached + ((double)n - 1) / 2);
+    s->step.n_prefill_seqs++;
+    s->step.n_prefill_tokens += n;
+    add_rows(s, seq, n);
+    if (seq->n_cached == seq_n_known(seq)) seq->state = SCHED_SEQ_DECODING;
+}
+
+static void add_chunks(struct sched *s) {
+    struct budget budget = make_budget(s);
+    for (struct sched_seq *seq = s->running.head; seq; seq = seq->next)
+        if (seq->state == SCHED_SEQ_PREFILLING) add_chunk(s, seq, &budget);
+    s->n_waiting = 0;
+    for (const struct sched_seq *seq = s->running.head; seq; seq = seq->next)
+        s->n_waiting += seq->is_waiting;
+}
+
+/* ---- steps
+ * ---------------------------------------------------------------------------------------------------
+ */
+
+const struct batch *sched_fill(struct sched *s, uint64_t now_ns, struct sched_step *step_out) {
+    RADISH_INVARIANT(!s->is_open, "the last step has not ended");
+    if (s->duration_ns) pace_add(&s->pace, &s->pace_step, s->duration_ns);
+    s->duration_ns = 0;
+    s->now_ns = now_ns;
+    s->pace_step = (struct pace_step){0};
+    s->step = (struct sched_step){.new_token_ratio_before = s->ratio};
+    s->batch.n_tokens = s->batch.n_seqs = s->batch.n_logits_rows = 0;
+    admit_decodes(s);
+    if (!s->step.n_retracted_seqs) admit_queue(s);
+    add_decodes(s);
+    add_chunks(s);
+    while (!s->batch.n_tokens && s->running.n > 1) { /* all prefill, and none has a slot left */
+        admit_retract_one(s);
+        add_chunks(s);
+    }
+    if (s->step.n_decode_seqs && !s->step.n_retracted_seqs && s->ratio > s->ratio_min)
+        s->ratio =
+            s->ratio - s->ratio_decay > s->ratio_min ? s->ratio - s->ratio_decay : s->ratio_min;
+    s->step.n_waiting_seqs = s->n_waiting;
+    s->step.new_token_ratio = s->ratio;
+    s->pace_step.n_decodes = s->step.n_decode_seqs;
+    s->pace_step.n_prefill_tokens = s->step.n_prefill_tokens;
+    s->is_open = s->batch.n_tokens > 0;
+    *step_out = s->step;
     return &s->batch;
 }
 
+void sched_step_end(struct sched *s, uint64_t duration_ns) {
+    RADISH_INVARIANT(s->is_open, "no step has been begun");
+    for (uint32_t i = 0; i < s->batch.n_seqs; i++) {
+        struct sched_seq *seq = s->batch.seqs[i].user;
+        if (!seq->n_output && seq->logits_next < seq->n_cached)
+            seq->logits_next = seq->n_cached < seq->n_prompt ? seq->n_cached : seq->n_prompt;
+        if (seq->kv.ref.node == RADIX_REF_NONE ||
+            seq->n_cached - seq->kv.n_shared < s->options.kv.page_slots)
+            continue;
+        struct radix_tokens tokens = seq_tokens(seq);
+        kv_cache_commit(s->kv, &seq->kv, &tokens, seq->n_cached);
+    }
+    s->is_open = false;
+    s->duration_ns = duration_ns;
+}
+
+void sched_step_more(struct sched *s, uint64_t duration_ns) {
+    RADISH_INVARIANT(!s->is_open, "the step has not ended");
+    if (s->duration_ns) s->duration_ns += duration_ns;
+}
+
+void sched_step_fail(struct sched *s) {
+    s->is_open = false;
+    s->duration_ns = 0;
+}
+
 void sched_append(struct sched *s, struct sched_seq *seq, int32_t token) {
-    (void)s;
-    RADISH_INVARIANT(seq->state == SCHED_SEQ_DECODING &&
-                         seq->n_cached == seq->n_prompt + seq->n_output &&
-                         seq->n_output + 1 < seq->max_new_tokens,
-                     "token %u of %u for a sequence in state %d", seq->n_output + 1,
-                     seq->max_new_tokens, (int)seq->state);
-    seq->token = token;
+    RADISH_INVARIANT(
+        !s->is_open && seq->state == SCHED_SEQ_DECODING && seq->n_cached == seq_n_known(seq) &&
+            seq->n_output + 1 < seq->max_new_tokens && seq->output[seq->n_output] == token,
+        "token %u of %u for a sequence in state %d", seq->n_output + 1, seq->max_new_tokens,
+        (int)seq->state);
     seq->n_output++;
 }
 
 void sched_remove(struct sched *s, struct sched_seq *seq) {
+    RADISH_INVARIANT(!s->is_open, "a sequence is removed while its step is computed");
     switch (seq->state) {
     case SCHED_SEQ_IDLE:
     case SCHED_SEQ_DONE: break;
-    case SCHED_SEQ_QUEUED: unlink_from(&s->queue, seq); break;
+    case SCHED_SEQ_QUEUED:
+        seq_unlink(&s->queue, seq);
+        s->n_removed++;
+        break;
     case SCHED_SEQ_PREFILLING:
     case SCHED_SEQ_DECODING:
-        if (seq->state == SCHED_SEQ_PREFILLING)
-            s->n_prefill_remaining -= seq->n_prompt - seq->n_cached;
-        s->n_slots_promised -= worst_slots(s, seq) - slot_table_n_held(s->table, seq->row);
-        slot_table_give_row(s->table, seq->row);
-        unlink_from(&s->running, seq);
+        kv_cache_close(s->kv, &seq->kv);
+        seq_unlink(&s->running, seq);
+        s->n_removed++;
         break;
     }
+    if (seq->is_waiting) s->n_waiting--;
+    seq->is_waiting = false;
     seq->state = SCHED_SEQ_DONE;
 }
 
+/* ---- what there is
+ * -------------------------------------------------------------------------------------------
+ */
+
 void sched_stats(const struct sched *s, struct sched_stats *stats_out) {
-    *stats_out = (struct sched_stats){.n_slots_usable = kv_pool_n_usable(s->pool),
-                                      .n_slots_free = kv_pool_n_free(s->pool),
+    *stats_out = (struct sched_stats){.n_slots_usable = kv_cache_n_usable(s->kv),
+                                      .n_slots_free = kv_cache_n_free(s->kv),
+                                      .n_slots_evictable = kv_cache_n_evictable(s->kv),
                                       .n_seqs_running = s->running.n,
-                                      .n_seqs_queued = s->queue.n};
+                                      .n_seqs_queued = s->queue.n,
+                                      .n_seqs_waiting = s->n_waiting,
+                                      .n_retracted_total = s->n_retracted_total,
+                                      .n_preempted_total = s->n_preempted_total,
+                                      .new_token_ratio = s->ratio};
 }
 
 bool sched_is_idle(const struct sched *s) {
     return !s->queue.n && !s->running.n;
 }
 
+const struct radix *sched_radix(const struct sched *s) {
+    return kv_cache_radix(s->kv);
+}
+
+void sched_flush(struct sched *s) {
+    RADISH_INVARIANT(!s->is_open, "the tree is flushed while a step is computed");
+    kv_cache_flush(s->kv);
+}
+
+static bool check_running(const struct sched *s, const struct sched_seq *seq) {
+    uint32_t n_held = kv_cache_n_held(s->kv, &seq->kv), n_known = seq_n_known(seq);
+    if (seq->state != SCHED_SEQ_PREFILLING && seq->state != SCHED_SEQ_DECODING) return false;
+    if (seq->kv.n_shared > seq->n_cached || seq->n_cached > n_held) return false;
+    if (n_held > whole_pages(s, seq_worst(seq))) return false;
+    if (seq->state == SCHED_SEQ_PREFILLING && seq->n_cached >= n_known) return false;
+    if (seq->state == SCHED_SEQ_DECODING && n_known - seq->n_cached > 1) return false;
+    return !seq->is_waiting || (seq->state == SCHED_SEQ_PREFILLING && n_held == seq->kv.n_shared);
+}
+
 bool sched_check(const struct sched *s) {
-    uint64_t n_promised = 0, n_prefill = 0, n_held = 0;
-    uint32_t n_running = 0, n_queued = 0;
-    for (const struct sched_seq *seq = s->running.head; seq; seq = seq->next, n_running++) {
-        uint32_t n = slot_table_n_held(s->table, seq->row);
-        if (seq->state != SCHED_SEQ_PREFILLING && seq->state != SCHED_SEQ_DECODING) return false;
-        if (seq->state == SCHED_SEQ_PREFILLING && seq->n_cached >= seq->n_prompt) return false;
-        if (seq->n_cached > n || n > worst_slots(s, seq)) return false;
-        if (seq->state == SCHED_SEQ_PREFILLING) n_prefill += seq->n_prompt - seq->n_cached;
-        n_held += n;
-        n_promised += worst_slots(s, seq) - n;
+    uint32_t n_running = 0, n_queued = 0, n_waiting = 0;
+    const struct sched_seq *last = NULL;
+    for (const struct sched_seq *seq = s->running.head; seq; last = seq, seq = seq->next) {
+        if (seq->prev != last || !check_running(s, seq)) return false;
+        n_running++;
+        n_waiting += seq->is_waiting;
     }
-    for (const struct sched_seq *seq = s->queue.head; seq; seq = seq->next, n_queued++)
-        if (seq->state != SCHED_SEQ_QUEUED || seq->n_cached) return false;
-    return n_running == s->running.n && n_queued == s->queue.n &&
-           n_running + slot_table_n_rows_free(s->table) == s->options.seqs_running_max &&
-           n_held == slot_table_n_slots_held(s->table) && n_prefill == s->n_prefill_remaining &&
-           n_promised == s->n_slots_promised && n_promised <= kv_pool_n_free(s->pool) &&
-           slot_table_check(s->table);
+    if (last != s->running.tail) return false;
+    last = NULL;
+    for (const struct sched_seq *seq = s->queue.head; seq; last = seq, seq = seq->next) {
+        if (seq->prev != last || seq->state != SCHED_SEQ_QUEUED || seq->n_cached) return false;
+        n_queued++;
+    }
+    return last == s->queue.tail && n_running == s->running.n && n_queued == s->queue.n &&
+           n_waiting == s->n_waiting && n_running <= s->options.kv.n_rows &&
+           s->n_pushed == s->n_removed + n_running + n_queued && kv_cache_check(s->kv);
 }

@@ -1,36 +1,57 @@
-/* sched.h - which tokens are computed in the next step: the queue, admission, slots, chunks, and
- * the life of a sequence. Policy only: no model, no tensor, no text, no clock.
+/* sched.h - which tokens are computed in the next step: the queue and its order, admission, slots,
+ * chunks, twins, retraction, and the life of a sequence. Policy only: no model, no tensor, no text;
+ * time comes in as a number, so that tests can invent it.
  *
  *   sched_push          admission (in sched_fill)      last chunk computed     sched_remove
  *      |                       |                              |                     |
  *      v                       v                              v                     v
  *   QUEUED ---------------> PREFILLING ------------------> DECODING ------------> DONE
- *      |                       |                                                    ^
- *      +-----------------------+---------- sched_remove (abort, timeout, end) ------+
+ *      ^                       |  |                           |                     ^
+ *      +---- retracted --------+--|---------------------------+                     |
+ *      +--------------------------+---- sched_remove (abort, timeout, end) ---------+
  *
  *   IDLE        not with the scheduler: before push. Holds nothing.
- *   QUEUED      in the queue, first come first served. Holds nothing.
- *   PREFILLING  has a row and slots for the tokens cached so far; n_cached < n_prompt.
- *   DECODING    n_cached >= n_prompt; one token a step, once sched_append() brought it.
- *   DONE        holds nothing; the owner may free it.
+ *   QUEUED      in the queue, in the policy's order. Holds nothing. A retracted one keeps its
+ * output. PREFILLING  has a row; its known tokens (prompt, and output made before a retraction)
+ * that the tree lacks are computed in chunks. While another sequence computes what it needs (a
+ * twin), it waits and takes over what the tree has got; then it holds no private slot. DECODING one
+ * token a step, once sched_append() brought it. DONE        holds nothing; the owner may free it.
  *
- * Admission reserves a sequence's worst case (prompt + max_new_tokens), so that a running sequence
- * never waits for a slot; slots themselves are taken as they are written. It is strictly in order:
- * the head waits until its worst case fits, nobody overtakes, so nobody starves.
+ * What a sequence may take is estimated, not reserved: prompt plus a share (new_token_ratio) of
+ * max_new_tokens. When the estimate fails, sequences are retracted: fewest generated tokens first;
+ * they come back to the queue's front and go on where they were, with the same output.
  *
- * Owns: pool and slot table, the batch. Caller keeps: struct sched_seq, from push until DONE, at
- * one address. Threads: the engine's thread. Nothing is allocated after create.
+ * Owns: the KV cache (pool, table, tree), the batch. Caller keeps: struct sched_seq, from push
+ * until DONE, at one address. Threads: the engine's thread. Nothing is allocated after create.
  *
  * Invariants, recomputed by sched_check():
- *  (1) free + private == usable; every slot is owned once (slot_table_check()).
- *  (2) A running sequence holds exactly one row; held slots <= its worst case in whole pages.
- *  (3) n_slots_promised == sum over running of (worst case - held) <= free. */
+ *  (1) free + evictable + pinned + private == usable; every slot is owned once (kv_cache_check()).
+ *  (2) A running sequence holds one row; n_cached <= held; a waiter holds no private slot.
+ *  (3) Every sequence pushed is queued, running, or was removed by its owner: none is lost.
+ *  (4) What a step counts (waiters, ends of the lists) equals what walking the lists gives. */
 #ifndef SCHED_SCHED_H
 #define SCHED_SCHED_H
 
 #include "radish.h"
 
+#include "cache/kv_cache.h"
 #include "model/batch.h"
+
+/* X(suffix, name on the command line): who is admitted first. */
+#define SCHED_POLICY_TABLE(X)                                                                      \
+    X(LPM, "lpm")               /* most of it cached first, with ageing: see sched_order.c */      \
+    X(FCFS, "fcfs")             /* in order of arrival */                                          \
+    X(DFS_WEIGHT, "dfs-weight") /* branch of the tree with the most waiting requests first */      \
+    X(LOF, "lof")               /* largest max_new_tokens first */                                 \
+    X(RANDOM, "random")                                                                            \
+    X(HRRN, "hrrn") /* highest (wait + cost) / cost first */
+
+enum sched_policy {
+#define SCHED_ENUM(suffix, name) SCHED_POLICY_##suffix,
+    SCHED_POLICY_TABLE(SCHED_ENUM)
+#undef SCHED_ENUM
+        SCHED_POLICY_COUNT
+};
 
 enum sched_state {
     SCHED_SEQ_IDLE,
@@ -45,39 +66,70 @@ enum sched_state {
 struct sched_seq {
     const int32_t *prompt; /* [n_prompt], borrowed until DONE; n_prompt >= 1 */
     uint32_t n_prompt;
+    const int32_t *output;   /* [max_new_tokens] where the owner keeps what it appends; read up to
+                                n_output */
     uint32_t max_new_tokens; /* n_prompt + max_new_tokens <= sched_tokens_max() */
-    bool wants_all_logits;   /* of every prompt row, not only what is sampled from */
+    uint32_t logits_from;    /* prompt rows from here on want logits, and are therefore computed,
+                                unless it is pushed with output; n_prompt: only what is sampled
+                                from */
+    uint32_t namespace_id;   /* shares only with its like */
+    bool is_cache_off;       /* neither uses nor feeds the tree */
+    int32_t priority;        /* higher first, with has_priorities */
+    uint64_t arrived_ns;     /* same clock as sched_fill() */
     void *user;              /* batch_seq.user points to the sequence, this to its owner */
 
     enum sched_state state;
-    uint32_t row;      /* of the slot table, while running */
-    uint32_t n_cached; /* positions whose KV is written (or will be, by the batch just filled) */
-    uint32_t n_output; /* tokens appended */
-    int32_t token;     /* the last one appended: input of the next step */
+    struct kv_seq kv;  /* while running */
+    uint32_t n_output; /* tokens appended. A sequence may be pushed with some: it goes on */
+    uint32_t n_cached; /* positions whose KV is written, or will be by the batch just filled */
+    uint32_t n_prompt_cached; /* of the prompt, found in the tree at the first admission or followed
+                                 then: not computed for this sequence */
+    enum radix_miss miss;     /* why no more was found then */
+    uint32_t n_retractions;
+    uint32_t logits_next; /* prompt rows before it have given their logits, or want none */
+    bool is_waiting;      /* for a twin, in the batch just filled */
+    bool is_front;        /* goes on where it was: before all that have not begun */
+    uint64_t order_key;   /* of the policy; the smallest is next */
+    uint64_t push_idx;    /* breaks ties */
+    uint32_t n_peeked;    /* prefix found when last looked for, and the round of that */
+    uint64_t peek_round;
     struct sched_seq *prev, *next; /* in the queue or among the running */
 };
 
 struct sched_options {
-    uint32_t n_slots, page_slots; /* of the pool; n_slots counts the padding page */
-    uint32_t context_tokens;      /* positions of a sequence */
-    uint32_t seqs_running_max;    /* sequences that hold slots */
-    uint32_t chunk_tokens;        /* prefill tokens a step, shared in order of admission */
-    uint32_t prefill_tokens_max; /* prompt tokens still to compute among the admitted, past which no
-                                    further sequence is admitted to prefill */
+    struct kv_cache_options kv;  /* n_rows: sequences that run at once */
+    uint32_t chunk_tokens;       /* prefill tokens a step */
+    uint32_t prefill_tokens_max; /* prompt tokens still to compute among the admitted, past which
+                                    no further sequence is admitted */
+    enum sched_policy policy;
+    double conservativeness; /* scales new_token_ratio; 1 is usual */
+    bool has_priorities;
+    int32_t preemption_threshold; /* priorities that differ by more preempt */
+    uint64_t stall_ns_max;        /* longest gap between two tokens of a stream; 0 = no bound */
+    uint64_t seed;                /* of policy random */
 };
 
-/* What the batch just filled consists of. */
+/* What the batch just filled consists of, and what happened while it was. */
 struct sched_step {
     uint32_t n_prefill_seqs; /* sequences with a prefill chunk in it */
-    uint32_t n_new_seqs;     /* of these, with their first chunk */
+    uint32_t n_new_seqs;     /* admitted for the first time, and not going on from output */
     uint32_t n_prefill_tokens;
-    uint32_t n_cached_tokens; /* of the new ones' prompts, found in the pool */
+    uint32_t n_cached_tokens; /* of new prompts, found in the tree: at admission or by waiting */
     uint32_t n_decode_seqs;
+    uint32_t n_waiting_seqs;   /* twins */
+    uint32_t n_retracted_seqs; /* because the pool is full */
+    uint32_t n_preempted_seqs; /* for a higher priority */
+    uint32_t n_slots_regained; /* by retraction */
+    double new_token_ratio_before, new_token_ratio;
+    struct sched_seq *const *admitted; /* [n_new_seqs] with n_prompt_cached and miss known;
+                                          borrowed until the next fill */
 };
 
 struct sched_stats {
-    uint32_t n_slots_usable, n_slots_free;
-    uint32_t n_seqs_running, n_seqs_queued;
+    uint32_t n_slots_usable, n_slots_free, n_slots_evictable;
+    uint32_t n_seqs_running, n_seqs_queued, n_seqs_waiting;
+    uint64_t n_retracted_total, n_preempted_total;
+    double new_token_ratio;
 };
 
 struct sched;
@@ -89,24 +141,37 @@ void sched_destroy(struct sched *s); /* every sequence must be DONE or never pus
 /* The most tokens, prompt and output, that a sequence may have: min(context, usable slots). */
 uint32_t sched_tokens_max(const struct sched *s);
 
-/* IDLE -> QUEUED. */
+/* IDLE -> QUEUED. With n_output > 0 the sequence goes on behind tokens that its owner has (a choice
+ * that shares its sibling's prompt): it is put in front, like a retracted one. */
 void sched_push(struct sched *s, struct sched_seq *seq);
 
-/* Admits what fits, takes slots and fills the batch with every decode and the next prefill chunks:
- * QUEUED -> PREFILLING, and PREFILLING -> DECODING for a sequence whose last chunk is in the batch.
- * The batch is borrowed until the next call; n_tokens 0: there is nothing to do. Every DECODING
- * sequence must have got its token since the last call. */
-const struct batch *sched_fill(struct sched *s, struct sched_step *step_out);
+/* Orders the queue, admits, takes slots (evicting, retracting) and fills the batch with every
+ * decode and the next prefill chunks. The batch is borrowed until the next call; n_tokens 0: there
+ * is nothing to do. Every DECODING sequence must have got its token since the last call. */
+const struct batch *sched_fill(struct sched *s, uint64_t now_ns, struct sched_step *step_out);
 
-/* The token that follows: computed in the next step. */
+/* The batch last filled has been computed, in duration_ns: what it wrote joins the tree, and chunks
+ * to come are sized by what was measured. Before any append or remove of its sequences. */
+void sched_step_end(struct sched *s, uint64_t duration_ns);
+
+/* What followed (more logits, sampling, text) took this much longer: counts for the same step. */
+void sched_step_more(struct sched *s, uint64_t duration_ns);
+
+/* The batch last filled was not computed: nothing of it joins the tree, and nothing is measured.
+ * Its sequences can only be removed. */
+void sched_step_fail(struct sched *s);
+
+/* The token that follows; the owner has put it at output[n_output]. Computed in the next step. */
 void sched_append(struct sched *s, struct sched_seq *seq, int32_t token);
 
-/* Any state -> DONE: off the queue, or its row and slots go back. Not between sched_fill() and the
- * end of the step that computes the batch. */
+/* Any state -> DONE: off the queue, or its row and private slots go back; what it computed stays in
+ * the tree. Not between sched_fill() and sched_step_end(). */
 void sched_remove(struct sched *s, struct sched_seq *seq);
 
 void sched_stats(const struct sched *s, struct sched_stats *stats_out);
-bool sched_is_idle(const struct sched *s); /* nothing queued, nothing running */
+bool sched_is_idle(const struct sched *s);              /* nothing queued, nothing running */
+const struct radix *sched_radix(const struct sched *s); /* for reports; NULL when off */
+void sched_flush(struct sched *s);                      /* the tree gives back what nobody uses */
 bool sched_check(const struct sched *s);
 
 #endif

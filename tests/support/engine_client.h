@@ -64,7 +64,7 @@ void client_wait_tokens(struct client *client, uint32_t n);
 void client_run(struct client *client, struct radish_engine *engine,
                 const struct radish_request *request);
 
-/* Until nothing runs or waits; then every slot must be free. */
+/* Until nothing runs or waits; then every slot must be free, or hold a prefix that nobody pins. */
 void client_assert_baseline(struct radish_engine *engine);
 
 #endif

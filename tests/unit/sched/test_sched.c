@@ -1,382 +1,321 @@
-/* The scheduler, driven without a model: what it admits, in which order, what the batches hold, and
- * that after any history of arrivals, aborts and ends every slot is where it belongs. */
+/* The scheduler's steps, one thing at a time: chunks and decodes, limits, which rows give logits,
+ * what joins the tree when, and what is never allocated. */
 #include "test.h"
 
 #include "alloc_fail.h"
-#include "base/rng.h"
-#include "base/status.h"
-#include "sched/sched.h"
+#include "sched_int.h"
+#include "sched_sim.h"
 
-enum { TOKENS = 4096 };
+static struct sim sim;
+static struct sim_request a, b, c, d;
 
-static int32_t prompt[TOKENS]; /* 0, 1, 2, ... */
-
-static struct sched_options options_of(uint32_t n_usable) {
-    return (struct sched_options){.n_slots = n_usable + 1,
-                                  .page_slots = 1,
-                                  .context_tokens = 1000,
-                                  .seqs_running_max = 8,
-                                  .chunk_tokens = 64,
-                                  .prefill_tokens_max = 16384};
-}
-
-static struct sched *make_sched(const struct sched_options *options) {
-    struct sched *s;
-    assert_int_equal(sched_create(options, &s, NULL), RADISH_OK);
-    return s;
-}
-
-static struct sched_seq seq_of(uint32_t n_prompt, uint32_t max_new_tokens) {
-    return (struct sched_seq){
-        .prompt = prompt, .n_prompt = n_prompt, .max_new_tokens = max_new_tokens};
-}
-
-static struct sched_seq *owner(const struct batch_seq *seq) {
-    return seq->user;
-}
-
-/* The token a model would make of position p of any sequence: the position itself. */
-static int32_t token_at(uint32_t position) {
-    return (int32_t)position;
-}
-
-/* Every promise of batch.h, and that each row is the right token at the right place. */
-static void check_batch(const struct batch *batch, const struct sched_options *options) {
-    uint32_t row = 0, logits_row = 0;
-    for (uint32_t i = 0; i < batch->n_seqs; i++) {
-        const struct batch_seq *seq = &batch->seqs[i];
-        const struct sched_seq *o = owner(seq);
-        assert_int_equal(seq->row_first, row);
-        assert_true(seq->n_rows >= 1);
-        assert_int_equal(seq->kv_len, o->n_cached);
-        assert_int_equal(seq->logits_row, logits_row);
-        for (uint32_t r = 0; r < seq->n_rows; r++, row++) {
-            uint32_t position = seq->kv_len - seq->n_rows + r;
-            assert_int_equal(batch->positions[row], position);
-            assert_int_equal(batch->token_ids[row], token_at(position));
-            assert_int_equal(batch->slots[0][row], seq->kv_slots[0][position]);
-            assert_in_range(batch->slots[0][row], 1, options->n_slots - 1);
-            if (r >= seq->logits_first) assert_int_equal(batch->logits_rows[logits_row++], row);
-        }
-    }
-    assert_int_equal(row, batch->n_tokens);
-    assert_int_equal(logits_row, batch->n_logits_rows);
+static void open_sim(const struct sched_options *options) {
+    sim_open(options, &sim);
 }
 
 static void test_a_sequence_prefills_in_chunks_then_decodes_to_its_end(void **state) {
     (void)state;
-    struct sched_options options = options_of(1000);
-    struct sched *s = make_sched(&options);
-    struct sched_seq seq = seq_of(150, 4);
-    struct sched_step step;
-    sched_push(s, &seq);
-    assert_int_equal(seq.state, SCHED_SEQ_QUEUED);
+    struct sched_options options = sim_options();
+    open_sim(&options);
+    sim_prompt(&a, 1, 0, 2, 150, 4);
+    sim_push(&sim, &a);
+    assert_int_equal(a.seq.state, SCHED_SEQ_QUEUED);
 
     const uint32_t rows[] = {64, 64, 22};
     for (uint32_t i = 0; i < 3; i++) {
-        const struct batch *batch = sched_fill(s, &step);
-        assert_int_equal(batch->n_tokens, rows[i]);
-        assert_int_equal(step.n_new_seqs, i == 0);
-        assert_int_equal(batch->n_logits_rows, i == 2);
-        assert_int_equal(seq.state, i == 2 ? SCHED_SEQ_DECODING : SCHED_SEQ_PREFILLING);
-        check_batch(batch, &options);
-        assert_true(sched_check(s));
+        sim_step(&sim);
+        assert_int_equal(sim.step.n_prefill_tokens, rows[i]);
+        assert_int_equal(sim.step.n_new_seqs, i == 0);
+        assert_int_equal(a.seq.state, i == 2 ? SCHED_SEQ_DECODING : SCHED_SEQ_PREFILLING);
     }
+    assert_int_equal(a.n_output, 1);
     for (uint32_t i = 0; i < 3; i++) {
-        sched_append(s, &seq, token_at(150 + i));
-        const struct batch *batch = sched_fill(s, &step);
-        assert_int_equal(batch->n_tokens, 1);
-        assert_int_equal(step.n_decode_seqs, 1);
-        check_batch(batch, &options);
-        assert_true(sched_check(s));
+        sim_step(&sim);
+        assert_int_equal(sim.step.n_decode_seqs, 1);
+        assert_int_equal(sim.step.n_prefill_tokens, 0);
     }
-    sched_remove(s, &seq);
 
-    assert_int_equal(seq.state, SCHED_SEQ_DONE);
-    assert_true(sched_is_idle(s));
-    sched_destroy(s);
+    assert_int_equal(a.n_output, 4);
+    assert_int_equal(a.seq.state, SCHED_SEQ_DONE);
+    sim_close(&sim);
 }
 
 static void test_decodes_are_in_every_step_beside_a_long_prefill(void **state) {
     (void)state;
-    struct sched_options options = options_of(2000);
-    struct sched *s = make_sched(&options);
-    struct sched_seq decode = seq_of(3, 100), prefill = seq_of(600, 10);
-    struct sched_step step;
-    sched_push(s, &decode);
-    sched_fill(s, &step);
-    sched_push(s, &prefill);
+    struct sched_options options = sim_options();
+    open_sim(&options);
+    sim_prompt(&a, 1, 0, 2, 3, 100);
+    sim_prompt(&b, 1, 0, 3, 500, 10);
+    sim_push(&sim, &a);
+    sim_step(&sim);
+    sim_push(&sim, &b);
 
-    for (uint32_t i = 0; i < 9; i++) {
-        sched_append(s, &decode, token_at(3 + i));
-        const struct batch *batch = sched_fill(s, &step);
-        assert_int_equal(step.n_decode_seqs, 1);
-        assert_int_equal(batch->n_tokens, 65);
-        assert_int_equal(batch->n_logits_rows, 1);
-        check_batch(batch, &options);
+    for (uint32_t i = 0; i < 7; i++) {
+        sim_step(&sim);
+        assert_int_equal(sim.step.n_decode_seqs, 1);
+        assert_int_equal(sim.step.n_prefill_tokens, 64);
+        assert_int_equal(a.n_output, i + 2);
     }
-    sched_remove(s, &decode);
-    sched_remove(s, &prefill);
-    sched_destroy(s);
+    sim_drain(&sim, 1000);
+    sim_close(&sim);
 }
 
 static void test_the_chunk_budget_goes_to_prefills_in_order_of_arrival(void **state) {
     (void)state;
-    struct sched_options options = options_of(2000);
-    struct sched *s = make_sched(&options);
-    struct sched_seq a = seq_of(50, 1), b = seq_of(50, 1), c = seq_of(50, 1);
-    struct sched_step step;
-    sched_push(s, &a);
-    sched_push(s, &b);
-    sched_push(s, &c);
+    struct sched_options options = sim_options();
+    open_sim(&options);
+    sim_prompt(&a, 1, 0, 2, 50, 1);
+    sim_prompt(&b, 1, 0, 3, 50, 1);
+    sim_prompt(&c, 1, 0, 4, 50, 1);
+    sim_push(&sim, &a);
+    sim_push(&sim, &b);
+    sim_push(&sim, &c);
 
-    const struct batch *batch = sched_fill(s, &step);
+    sim_step(&sim);
 
-    assert_int_equal(batch->n_seqs, 2);
-    assert_ptr_equal(owner(&batch->seqs[0]), &a);
-    assert_int_equal(batch->seqs[0].n_rows, 50);
-    assert_ptr_equal(owner(&batch->seqs[1]), &b);
-    assert_int_equal(batch->seqs[1].n_rows, 14);
-    sched_remove(s, &a);
-    batch = sched_fill(s, &step);
-    assert_int_equal(batch->seqs[0].n_rows, 36);
-    assert_int_equal(batch->seqs[1].n_rows, 28);
-    sched_remove(s, &b);
-    sched_remove(s, &c);
-    sched_destroy(s);
-}
-
-static void test_admission_reserves_the_worst_case_in_order(void **state) {
-    (void)state;
-    struct sched_options options = options_of(1000);
-    struct sched *s = make_sched(&options);
-    struct sched_seq big = seq_of(10, 900), next = seq_of(10, 200), small = seq_of(5, 5);
-    struct sched_step step;
-    struct sched_stats stats;
-    sched_push(s, &big);
-    sched_push(s, &next);
-    sched_push(s, &small);
-
-    sched_fill(s, &step);
-
-    sched_stats(s, &stats);
-    assert_int_equal(stats.n_seqs_running, 1);
-    assert_int_equal(stats.n_seqs_queued, 2); /* small would fit, but nobody overtakes */
-    assert_true(stats.n_slots_free > 900);    /* slots are taken as they are written */
-    sched_remove(s, &big);
-    sched_fill(s, &step);
-    sched_stats(s, &stats);
-    assert_int_equal(stats.n_seqs_running, 2);
-    sched_remove(s, &next);
-    sched_remove(s, &small);
-    sched_destroy(s);
+    assert_int_equal(a.n_output, 1);
+    assert_int_equal(b.seq.n_cached, 14);
+    assert_int_equal(c.seq.n_cached, 0);
+    sim_step(&sim);
+    assert_int_equal(b.n_output, 1);
+    assert_int_equal(c.seq.n_cached, 28);
+    sim_drain(&sim, 10);
+    sim_close(&sim);
 }
 
 static void test_the_running_limit_counts_sequences(void **state) {
     (void)state;
-    struct sched_options options = options_of(1000);
-    options.seqs_running_max = 3;
-    struct sched *s = make_sched(&options);
-    struct sched_seq seqs[5];
-    struct sched_step step;
-    for (uint32_t i = 0; i < 5; i++) {
-        seqs[i] = seq_of(4, 4);
-        sched_push(s, &seqs[i]);
+    struct sched_options options = sim_options();
+    options.kv.n_rows = 3;
+    open_sim(&options);
+    struct sim_request *all[] = {&a, &b, &c, &d};
+    for (uint32_t i = 0; i < 4; i++) {
+        sim_prompt(all[i], 1, 0, 2 + i, 4, 4 + i);
+        sim_push(&sim, all[i]);
     }
 
-    assert_int_equal(sched_fill(s, &step)->n_seqs, 3);
+    sim_step(&sim);
 
-    sched_remove(s, &seqs[1]);
-    for (uint32_t i = 0; i < 3; i += 2) sched_append(s, &seqs[i], token_at(4));
-    assert_int_equal(sched_fill(s, &step)->n_seqs, 3);
-    assert_int_equal(seqs[3].state, SCHED_SEQ_DECODING);
-    assert_int_equal(seqs[4].state, SCHED_SEQ_QUEUED);
-    for (uint32_t i = 0; i < 5; i++) sched_remove(s, &seqs[i]);
-    sched_destroy(s);
+    assert_int_equal(d.seq.state, SCHED_SEQ_QUEUED);
+    sim_step(&sim);
+    sim_abort(&sim, &b);
+    sim_step(&sim);
+    assert_int_equal(d.n_output, 1);
+    sim_drain(&sim, 20);
+    sim_close(&sim);
 }
 
 static void test_prefill_tokens_max_holds_back_further_prompts(void **state) {
     (void)state;
-    struct sched_options options = options_of(2000);
+    struct sched_options options = sim_options();
     options.prefill_tokens_max = 100;
-    struct sched *s = make_sched(&options);
-    struct sched_seq a = seq_of(200, 1), b = seq_of(30, 1);
-    struct sched_step step;
-    sched_push(s, &a);
-    sched_push(s, &b);
+    open_sim(&options);
+    sim_prompt(&a, 1, 0, 2, 200, 1);
+    sim_prompt(&b, 1, 0, 3, 30, 1);
+    sim_push(&sim, &a);
+    sim_push(&sim, &b);
 
-    sched_fill(s, &step); /* a alone may exceed the limit; 136 of it remain */
-    assert_int_equal(b.state, SCHED_SEQ_QUEUED);
-    sched_fill(s, &step); /* 72 remain after this one */
-    assert_int_equal(b.state, SCHED_SEQ_QUEUED);
-    sched_fill(s, &step);
-    assert_int_equal(b.state, SCHED_SEQ_QUEUED); /* 72 + 30 > 100 */
-    sched_fill(s, &step);
-    assert_int_not_equal(b.state, SCHED_SEQ_QUEUED);
+    sim_step(&sim); /* a alone may exceed the limit; 136 of it remain */
+    assert_int_equal(b.seq.state, SCHED_SEQ_QUEUED);
+    sim_step(&sim); /* 72 remain after this one */
+    assert_int_equal(b.seq.state, SCHED_SEQ_QUEUED);
+    sim_step(&sim);
+    assert_int_equal(b.seq.state, SCHED_SEQ_QUEUED); /* 72 + 30 > 100 */
+    sim_step(&sim);
+    assert_int_not_equal(b.seq.state, SCHED_SEQ_QUEUED);
 
-    sched_remove(s, &a);
-    sched_remove(s, &b);
-    sched_destroy(s);
+    sim_drain(&sim, 10);
+    sim_close(&sim);
 }
 
-static void test_all_rows_give_logits_where_they_are_wanted(void **state) {
+static void test_rows_give_logits_where_they_are_wanted(void **state) {
     (void)state;
-    struct sched_options options = options_of(1000);
-    struct sched *s = make_sched(&options);
-    struct sched_seq all = seq_of(100, 0), none = seq_of(20, 0);
-    all.wants_all_logits = true;
-    struct sched_step step;
-    sched_push(s, &all);
-    sched_push(s, &none);
+    struct sched_options options = sim_options();
+    open_sim(&options);
+    sim_prompt(&a, 1, 100, 2, 100, 0);
+    sim_prompt(&b, 1, 100, 3, 120, 2);
+    sim_prompt(&c, 5, 20, 4, 20, 0);
+    a.seq.logits_from = 0;
+    b.seq.logits_from = 90;
+    sim_push(&sim, &a);
+    sim_drain(&sim, 10);
+    assert_int_equal(a.n_logits_rows, 100);
 
-    assert_int_equal(sched_fill(s, &step)->n_logits_rows, 64);
-    assert_int_equal(sched_fill(s, &step)->n_logits_rows, 36);
+    sim_push(&sim, &b); /* rows [90, 120) are computed although [0, 100) is in the tree */
+    sim_push(&sim, &c);
+    sim_drain(&sim, 10);
 
-    assert_int_equal(none.state, SCHED_SEQ_DECODING);
-    sched_remove(s, &all);
-    sched_remove(s, &none);
-    sched_destroy(s);
+    assert_int_equal(b.seq.n_prompt_cached, 90);
+    assert_int_equal(b.n_logits_rows, 30);
+    assert_int_equal(b.n_output, 2);
+    assert_int_equal(c.n_logits_rows, 0);
+    sim_close(&sim);
 }
 
-/* ---- random histories
- * -----------------------------------------------------------------------------------------------
- */
+static void test_a_prefix_is_reusable_the_moment_it_is_written(void **state) {
+    (void)state;
+    struct sched_options options = sim_options();
+    open_sim(&options);
+    sim_prompt(&a, 1, 200, 2, 200, 50);
+    sim_prompt(&b, 1, 200, 3, 220, 5);
+    sim_push(&sim, &a);
+    sim_step(&sim); /* [0, 64) */
+    sim_step(&sim); /* [64, 128) */
+    sim_push(&sim, &b);
+    sim_step(&sim);
 
-struct fake {
-    struct sched_seq seq;
-    bool is_used;
-    uint64_t order; /* of arrival */
-    uint32_t n_wanted;
-};
+    assert_int_equal(b.seq.n_prompt_cached, 128); /* of a prefill under way */
+    for (uint32_t i = 0; i < 10; i++) sim_step(&sim);
+    assert_int_equal(b.n_output, 5);
+    assert_int_equal(b.seq.n_prompt_cached, 200);
 
-enum { FAKES = 64 };
+    /* A prompt that goes on behind what a has generated so far, while a still runs. */
+    sim_prompt(&c, 9, 0, 4, 230, 1);
+    memcpy(c.tokens, a.tokens, (200 + a.seq.n_output) * sizeof *c.tokens);
+    uint32_t n_written = a.seq.n_cached;
+    assert_true(a.is_live && n_written > 205);
+    sim_push(&sim, &c);
+    sim_step(&sim);
+    assert_int_equal(c.seq.n_prompt_cached, n_written);
+    sim_drain(&sim, 100);
 
-struct history {
-    struct sched_options options;
-    struct sched *s;
-    struct fake fakes[FAKES];
-    uint64_t seed, counter, n_arrived, last_admitted;
-};
-
-static uint32_t random_below(struct history *h, uint32_t n) {
-    return (uint32_t)(rng_u64(h->seed, h->counter++) % n);
+    /* The next turn: all but the last generated token, which has no KV. */
+    sim_prompt(&d, 9, 0, 5, 260, 1);
+    memcpy(d.tokens, a.tokens, 250 * sizeof *d.tokens);
+    sim_push(&sim, &d);
+    sim_drain(&sim, 10);
+    assert_int_equal(d.seq.n_prompt_cached, 249);
+    sim_close(&sim);
 }
 
-static void arrive(struct history *h) {
-    for (uint32_t i = 0; i < FAKES; i++) {
-        struct fake *fake = &h->fakes[i];
-        if (fake->is_used) continue;
-        uint32_t max = sched_tokens_max(h->s);
-        uint32_t n_prompt = 1 + random_below(h, random_below(h, 4) ? 60 : max - 1);
-        uint32_t n_new = random_below(h, random_below(h, 4) ? 40 : max);
-        if (n_prompt + n_new > max) n_new = max - n_prompt;
-        *fake = (struct fake){.seq = seq_of(n_prompt, n_new), .is_used = true};
-        fake->order = ++h->n_arrived;
-        fake->n_wanted = n_new ? 1 + random_below(h, n_new) : 0;
-        fake->seq.wants_all_logits = random_below(h, 5) == 0;
-        sched_push(h->s, &fake->seq);
-        return;
+static void test_a_repeated_prompt_computes_one_token(void **state) {
+    (void)state;
+    struct sched_options options = sim_options();
+    open_sim(&options);
+    sim_prompt(&a, 1, 300, 2, 300, 1);
+    b = a;
+    sim_push(&sim, &a);
+    sim_drain(&sim, 10);
+    b.seq.prompt = b.tokens;
+    b.seq.output = b.tokens + 300;
+    b.seq.user = &b;
+    sim_push(&sim, &b);
+    sim_step(&sim);
+
+    assert_int_equal(b.n_computed, 1);
+    assert_int_equal(b.seq.n_prompt_cached, 299);
+    assert_int_equal(sim.step.n_cached_tokens, 299);
+    assert_int_equal(b.seq.miss, RADIX_MISS_NONE);
+    assert_int_equal(b.tokens[300], a.tokens[300]);
+    sim_close(&sim);
+}
+
+static void test_namespaces_and_requests_without_cache_share_nothing(void **state) {
+    (void)state;
+    struct sched_options options = sim_options();
+    open_sim(&options);
+    struct sim_request *all[] = {&a, &b, &c, &d};
+    for (uint32_t i = 0; i < 4; i++) {
+        sim_prompt(all[i], 1, 100, 2, 100, 2);
+        all[i]->seq.namespace_id = i == 1 || i == 3 ? 7 : 0;
+        all[i]->seq.is_cache_off = i == 2;
+        sim_push(&sim, all[i]);
+        sim_drain(&sim, 10);
     }
+
+    assert_int_equal(b.seq.n_prompt_cached, 0); /* another namespace */
+    assert_int_equal(c.seq.n_prompt_cached, 0); /* does not want to share */
+    assert_int_equal(d.seq.n_prompt_cached, 99);
+    assert_int_equal(b.seq.miss, RADIX_MISS_UNSEEN);
+    sim_close(&sim);
 }
 
-static void end(struct history *h, struct fake *fake) {
-    sched_remove(h->s, &fake->seq);
-    fake->is_used = false;
-}
-
-static void run_step(struct history *h) {
-    bool was_queued[FAKES];
-    for (uint32_t i = 0; i < FAKES; i++)
-        was_queued[i] = h->fakes[i].is_used && h->fakes[i].seq.state == SCHED_SEQ_QUEUED;
-    uint32_t n_decoding = 0;
-    for (uint32_t i = 0; i < FAKES; i++)
-        n_decoding += h->fakes[i].is_used && h->fakes[i].seq.state == SCHED_SEQ_DECODING;
-    struct sched_step step;
-    const struct batch *batch = sched_fill(h->s, &step);
-    check_batch(batch, &h->options);
-    assert_true(sched_check(h->s));
-    assert_int_equal(step.n_decode_seqs, n_decoding);
-    assert_in_range(step.n_prefill_tokens, 0, h->options.chunk_tokens);
-    assert_true(batch->n_tokens || sched_is_idle(h->s)); /* whoever waits, something moves */
-    uint64_t first_queued = UINT64_MAX;
-    for (uint32_t i = 0; i < FAKES; i++)
-        if (h->fakes[i].is_used && h->fakes[i].seq.state == SCHED_SEQ_QUEUED &&
-            h->fakes[i].order < first_queued)
-            first_queued = h->fakes[i].order;
-    for (uint32_t i = 0; i < FAKES; i++)
-        if (was_queued[i] && h->fakes[i].seq.state != SCHED_SEQ_QUEUED)
-            assert_true(h->fakes[i].order < first_queued); /* nobody overtook */
-    for (uint32_t i = 0; i < batch->n_seqs; i++) {
-        struct fake *fake = (struct fake *)owner(&batch->seqs[i]);
-        if (fake->seq.state != SCHED_SEQ_DECODING) continue;
-        if (fake->seq.n_output + 1 >= fake->n_wanted)
-            end(h, fake);
-        else
-            sched_append(h->s, &fake->seq, token_at(fake->seq.n_prompt + fake->seq.n_output));
-        assert_true(sched_check(h->s));
-    }
-}
-
-static void run_history(uint64_t seed, uint32_t page_slots, uint32_t n_usable) {
-    struct history h = {.seed = seed};
-    h.options = options_of(n_usable);
-    h.options.page_slots = page_slots;
-    h.options.n_slots = n_usable + page_slots;
-    h.options.context_tokens = n_usable / 2;
-    h.options.chunk_tokens = 1 + (uint32_t)(seed % 5) * 10;
-    h.s = make_sched(&h.options);
-    for (uint32_t i = 0; i < 1500; i++) {
-        for (uint32_t n = random_below(&h, 3); n; n--) arrive(&h);
-        if (random_below(&h, 4) == 0) {
-            struct fake *fake = &h.fakes[random_below(&h, FAKES)];
-            if (fake->is_used) end(&h, fake);
-            assert_true(sched_check(h.s));
+static void test_siblings_compute_nothing_of_the_prompt(void **state) {
+    (void)state;
+    const uint32_t pages[] = {1, 2, 4, 16};
+    for (uint32_t p = 0; p < 4; p++) {
+        struct sched_options options = sim_options();
+        options.kv.page_slots = pages[p];
+        options.kv.n_slots = 1024 + pages[p];
+        open_sim(&options);
+        sim_prompt(&a, 1, 100, 2, 100, 10);
+        sim_push(&sim, &a);
+        sim_step(&sim);
+        sim_step(&sim); /* the first token, and the second */
+        struct sim_request *siblings[] = {&b, &c};
+        for (uint32_t i = 0; i < 2; i++) {
+            sim_prompt(siblings[i], 1, 100, 2, 100, 10);
+            siblings[i]->tokens[100] = a.tokens[100];
+            siblings[i]->seq.n_output = 1;
+            sim_push(&sim, siblings[i]);
         }
-        run_step(&h);
+        uint32_t n_steps = 0;
+        while (b.n_output < 2 || c.n_output < 2) {
+            sim_step(&sim);
+            n_steps++;
+        }
+
+        assert_int_equal(n_steps, 1);
+        assert_int_equal(b.n_computed, 1 + 100 % pages[p]);
+        assert_int_equal(c.n_computed, 1 + 100 % pages[p]);
+        sim_drain(&sim, 20);
+        assert_memory_equal(b.tokens, a.tokens, 110 * sizeof *a.tokens);
+        assert_memory_equal(c.tokens, a.tokens, 110 * sizeof *a.tokens);
+        sim_close(&sim);
     }
-    uint32_t n_steps = 0;
-    while (!sched_is_idle(h.s)) {
-        run_step(&h);
-        assert_true(n_steps++ < 100000); /* nobody starves: the queue drains */
-    }
-    struct sched_stats stats;
-    sched_stats(h.s, &stats);
-    assert_int_equal(stats.n_slots_free, stats.n_slots_usable);
-    assert_true(h.n_arrived > 100);
-    sched_destroy(h.s);
 }
 
-static void test_random_histories_keep_every_invariant_and_end_at_baseline(void **state) {
+static void test_a_step_that_failed_leaves_nothing_in_the_tree(void **state) {
     (void)state;
-    uint64_t seed = rng_seed_from_system();
-    printf("seed %llu\n", (unsigned long long)seed);
-    run_history(seed, 1, 600);
-    run_history(seed + 1, 1, 2000);
-    run_history(seed + 2, 4, 800);
-    run_history(seed + 3, 16, 1600);
-    run_history(seed + 4, 7, 700);
+    struct sched_options options = sim_options();
+    open_sim(&options);
+    sim_prompt(&a, 1, 50, 2, 50, 5);
+    sim_push(&sim, &a);
+    assert_int_equal(sched_fill(sim.s, sim.now_ns, &sim.step)->n_tokens, 50);
+
+    sched_step_fail(sim.s);
+    sim_abort(&sim, &a);
+
+    sim_prompt(&b, 1, 50, 2, 50, 5);
+    sim_push(&sim, &b);
+    sim_drain(&sim, 10);
+    assert_int_equal(b.seq.n_prompt_cached, 0);
+    sim_close(&sim);
 }
 
-static void test_check_sees_a_sequence_that_claims_too_much(void **state) {
+static void test_check_sees_what_is_wrong(void **state) {
     (void)state;
-    struct sched_options options = options_of(1000);
-    struct sched *s = make_sched(&options);
-    struct sched_seq seq = seq_of(150, 10);
-    struct sched_step step;
-    sched_push(s, &seq);
-    sched_fill(s, &step);
-    assert_true(sched_check(s));
+    struct sched_options options = sim_options();
+    open_sim(&options);
+    sim_prompt(&a, 1, 0, 2, 150, 10);
+    sim_prompt(&b, 1, 0, 2, 150, 10);
+    sim_push(&sim, &a);
+    sim_step(&sim);
+    sim_push(&sim, &b);
+    assert_true(sched_check(sim.s));
 
-    seq.n_cached -= 2; /* tokens to compute that nobody counts */
-    assert_false(sched_check(s));
-    seq.n_cached += 2;
-    seq.max_new_tokens += 5; /* a worst case that was never promised */
-    assert_false(sched_check(s));
-    seq.max_new_tokens -= 5;
+    uint32_t n_cached = a.seq.n_cached;
+    a.seq.n_cached = 400; /* more than it holds */
+    assert_false(sched_check(sim.s));
+    a.seq.n_cached = n_cached - 10; /* less than the tree has of it */
+    assert_false(sched_check(sim.s));
+    a.seq.n_cached = n_cached;
+    a.seq.state = SCHED_SEQ_DECODING;
+    assert_false(sched_check(sim.s));
+    a.seq.state = SCHED_SEQ_PREFILLING;
+    a.seq.is_waiting = true; /* with private slots, and nobody counted it */
+    assert_false(sched_check(sim.s));
+    a.seq.is_waiting = false;
+    sim.s->queue.n++; /* one was lost */
+    assert_false(sched_check(sim.s));
+    sim.s->queue.n--;
+    sim.s->n_pushed++;
+    assert_false(sched_check(sim.s));
+    sim.s->n_pushed--;
 
-    assert_true(sched_check(s));
-    sched_remove(s, &seq);
-    sched_destroy(s);
+    assert_true(sched_check(sim.s));
+    sim_drain(&sim, 20);
+    sim_close(&sim);
 }
 
 static bool attempt_create(void *user) {
@@ -384,53 +323,57 @@ static bool attempt_create(void *user) {
     enum radish_status status = sched_create(user, &s, NULL);
     sched_destroy(s);
     assert_true(status == RADISH_OK || status == RADISH_E_NOMEM);
+    assert_true((status == RADISH_OK) == (s != NULL));
     return status == RADISH_OK;
 }
 
 static void test_every_failed_allocation_is_reported_and_leaks_nothing(void **state) {
     (void)state;
     if (!alloc_fail_can()) skip();
-    struct sched_options options = options_of(1000);
-    assert_in_range(alloc_fail_each(attempt_create, &options), 10, 20);
+    struct sched_options options = sim_options();
+    assert_in_range(alloc_fail_each(attempt_create, &options), 15, 60);
 }
 
 static void test_steps_allocate_nothing(void **state) {
     (void)state;
     if (!alloc_fail_can()) skip();
-    struct sched_options options = options_of(1000);
-    struct sched *s = make_sched(&options);
-    struct sched_seq a = seq_of(150, 100), b = seq_of(10, 100);
-    struct sched_step step;
-    alloc_fail_count = 0;
-    alloc_fail_at = SIZE_MAX;
+    for (uint32_t policy = 0; policy < SCHED_POLICY_COUNT; policy++) {
+        struct sched_options options = sim_options();
+        options.policy = (enum sched_policy)policy;
+        options.kv.n_slots = 301;
+        options.kv.n_rows = 3;
+        options.conservativeness = 0.1;
+        open_sim(&options);
+        sim.checks_all = false;
+        struct sim_request *all[] = {&a, &b, &c, &d};
+        for (uint32_t i = 0; i < 4; i++) sim_prompt(all[i], 1, 40, 2 + i, 50 + i, 100);
+        alloc_fail_count = 0;
+        alloc_fail_at = SIZE_MAX;
 
-    sched_push(s, &a);
-    sched_push(s, &b);
-    for (uint32_t i = 0; i < 50; i++) {
-        sched_fill(s, &step);
-        if (a.state == SCHED_SEQ_DECODING) sched_append(s, &a, token_at(a.n_cached));
-        if (b.state == SCHED_SEQ_DECODING) sched_append(s, &b, token_at(b.n_cached));
+        for (uint32_t i = 0; i < 4; i++) sim_push(&sim, all[i]);
+        sim_drain(&sim, 2000);
+
+        alloc_fail_at = 0;
+        assert_int_equal(alloc_fail_count, 0);
+        assert_true(sim.n_retracted > 0);
+        sim_close(&sim);
     }
-    sched_remove(s, &a);
-    sched_remove(s, &b);
-
-    alloc_fail_at = 0;
-    assert_int_equal(alloc_fail_count, 0);
-    sched_destroy(s);
 }
 
 int main(void) {
-    for (int32_t i = 0; i < TOKENS; i++) prompt[i] = i;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_sequence_prefills_in_chunks_then_decodes_to_its_end),
         cmocka_unit_test(test_decodes_are_in_every_step_beside_a_long_prefill),
         cmocka_unit_test(test_the_chunk_budget_goes_to_prefills_in_order_of_arrival),
-        cmocka_unit_test(test_admission_reserves_the_worst_case_in_order),
         cmocka_unit_test(test_the_running_limit_counts_sequences),
         cmocka_unit_test(test_prefill_tokens_max_holds_back_further_prompts),
-        cmocka_unit_test(test_all_rows_give_logits_where_they_are_wanted),
-        cmocka_unit_test(test_random_histories_keep_every_invariant_and_end_at_baseline),
-        cmocka_unit_test(test_check_sees_a_sequence_that_claims_too_much),
+        cmocka_unit_test(test_rows_give_logits_where_they_are_wanted),
+        cmocka_unit_test(test_a_prefix_is_reusable_the_moment_it_is_written),
+        cmocka_unit_test(test_a_repeated_prompt_computes_one_token),
+        cmocka_unit_test(test_namespaces_and_requests_without_cache_share_nothing),
+        cmocka_unit_test(test_siblings_compute_nothing_of_the_prompt),
+        cmocka_unit_test(test_a_step_that_failed_leaves_nothing_in_the_tree),
+        cmocka_unit_test(test_check_sees_what_is_wrong),
         cmocka_unit_test(test_every_failed_allocation_is_reported_and_leaks_nothing),
         cmocka_unit_test(test_steps_allocate_nothing),
     };
