@@ -231,8 +231,8 @@ static uint32_t n_common(const struct sched_seq *a, const struct sched_seq *b, u
     return n;
 }
 
-/* Whether a chunk in this batch computes what comes next for this sequence, which has no private
- * slot. Someone who waited already goes on for as little as a page. */
+/* Whether a chunk in this batch computes what comes next for this sequence, which has written
+ * nothing that is not in the tree. Someone who waited already goes on for as little as a page. */
 static bool has_leader(const struct sched *s, const struct sched_seq *seq, bool was_waiting) {
     uint32_t page_slots = s->options.kv.page_slots, share_max = seq_share_max(seq);
     uint32_t n_wanted = was_waiting || page_slots > TWIN_TOKENS ? page_slots : TWIN_TOKENS;
@@ -258,6 +258,16 @@ static void follow(struct sched *s, struct sched_seq *seq) {
     s->step.n_cached_tokens += n_more;
 }
 
+/* Gives back what was taken ahead by a leader that is overtaken: whoever waits holds nothing. */
+static void reopen(struct sched *s, struct sched_seq *seq) {
+    struct radix_tokens tokens = seq_tokens(seq);
+    kv_cache_close(s->kv, &seq->kv);
+    enum radish_status status = kv_cache_open(s->kv, seq->namespace_id, /*shares=*/true, &tokens,
+                                              seq->n_cached, seq->priority, &seq->kv);
+    RADISH_INVARIANT(status == RADISH_OK && seq->kv.n_shared == seq->n_cached,
+                     "%u tokens were pinned, %u are found", seq->n_cached, seq->kv.n_shared);
+}
+
 /* Rows of the next chunk: what the budget and the slots allow, to a page's end where it is not the
  * last. */
 static uint32_t chunk_rows(const struct sched *s, const struct sched_seq *seq,
@@ -281,8 +291,8 @@ static uint32_t chunk_rows(const struct sched *s, const struct sched_seq *seq,
 static void add_chunk(struct sched *s, struct sched_seq *seq, struct budget *budget) {
     bool was_waiting = seq->is_waiting;
     follow(s, seq);
-    bool is_private = kv_cache_n_held(s->kv, &seq->kv) > seq->kv.n_shared;
-    seq->is_waiting = !is_private && has_leader(s, seq, was_waiting);
+    seq->is_waiting = seq->n_cached == seq->kv.n_shared && has_leader(s, seq, was_waiting);
+    if (seq->is_waiting && kv_cache_n_held(s->kv, &seq->kv) > seq->kv.n_shared) reopen(s, seq);
     uint32_t n = seq->is_waiting ? 0 : chunk_rows(s, seq, budget);
     if (!n) return; /* nothing left for it */
     sched_take(s, seq, seq->n_cached + n);
