@@ -226,6 +226,7 @@ static void forget_gone(struct radix_node *node, int32_t token) {
 static uint32_t run_length(const struct radix *r, uint32_t page, uint32_t n) {
     const uint32_t *next = r->next + page;
     uint32_t i = 0;
+    if (n < 2 || next[0] != page + 1) return 1;
     for (; i + RADIX_RUN_BLOCK < n; i += RADIX_RUN_BLOCK) {
         uint32_t difference = 0;
         for (uint32_t j = 0; j < RADIX_RUN_BLOCK; j++)
@@ -236,22 +237,27 @@ static uint32_t run_length(const struct radix *r, uint32_t page, uint32_t n) {
     return i + 1;
 }
 
+/* slots_out[0..n) = first, first + 1, ... */
+static void fill_run(uint32_t *slots_out, uint32_t first, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++) slots_out[i] = first + i;
+}
+
 /* How many of the node's first n_max pages hold the tokens from `position` on; the last of them.
  * Their slots go to slots_out (NULL: nowhere). */
 static uint32_t match_edge(const struct radix *r, const struct radix_node *node,
                            const struct radix_tokens *tokens, uint32_t position, uint32_t n_max,
                            uint32_t *slots_out, uint32_t *last_page_out) {
-    uint32_t run_max = RUN_SLOTS_MAX / r->page_slots ? RUN_SLOTS_MAX / r->page_slots : 1;
+    uint32_t page_slots = r->page_slots;
+    uint32_t run_max = RUN_SLOTS_MAX / page_slots ? RUN_SLOTS_MAX / page_slots : 1;
     uint32_t n = 0, page = node->first_page;
     *last_page_out = 0;
     while (n < n_max) {
         uint32_t n_run = run_length(r, page, n_max - n < run_max ? n_max - n : run_max);
-        uint32_t first = page * r->page_slots, at = n * r->page_slots;
+        uint32_t first = page * page_slots, at = n * page_slots;
         uint32_t n_same =
-            radix_tokens_same(tokens, position + at, r->tokens + first, n_run * r->page_slots) /
-            r->page_slots;
-        if (slots_out)
-            for (uint32_t i = 0; i < n_same * r->page_slots; i++) slots_out[at + i] = first + i;
+            radix_tokens_same(tokens, position + at, r->tokens + first, n_run * page_slots) /
+            page_slots;
+        if (slots_out) fill_run(slots_out + at, first, n_same * page_slots);
         n += n_same;
         if (n_same) *last_page_out = page + n_same - 1;
         if (n_same < n_run) break;

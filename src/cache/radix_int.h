@@ -14,8 +14,8 @@
 #include "cache/radix.h"
 
 enum {
-    RADIX_GONE_MAX = 4,   /* first tokens of evicted continuations that a node remembers */
-    RADIX_RUN_BLOCK = 16, /* links looked at together; next[] is longer by so many */
+    RADIX_GONE_MAX = 4,  /* first tokens of evicted continuations that a node remembers */
+    RADIX_RUN_BLOCK = 8, /* links looked at together; next[] is longer by so many */
 };
 
 #define RADIX_PAGE_HEAD UINT32_MAX /* prev[] of an edge's first page; 0: not in the tree */

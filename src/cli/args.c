@@ -55,6 +55,7 @@ struct flag {
 #define AT(field)   offsetof(struct args, field)
 #define ENGINE      (COMMAND_SERVE | COMMAND_CHAT | COMMAND_RUN | COMMAND_LOGITS | COMMAND_INFO)
 #define GENERATES   (COMMAND_SERVE | COMMAND_CHAT | COMMAND_RUN)
+#define CACHES      (GENERATES | COMMAND_LOGITS)
 #define QUIET       (ENGINE & ~(unsigned)COMMAND_SERVE)
 #define U32_MAX     4294967295.0
 #define CONTEXT_MAX 16777216.0
@@ -103,6 +104,21 @@ static const struct flag flags[] = {
      "TOKENS", "512", NULL, "prompt tokens computed in one step"},
     {"max-prefill-tokens", 0, KIND_U32, COMMAND_SERVE, AT(engine.prefill_tokens_max), 0, 1,
      CONTEXT_MAX, NULL, "TOKENS", "16384", NULL, "prompt tokens admitted together"},
+    {"max-stall-ms", 0, KIND_U32, COMMAND_SERVE, AT(stall_ms_max), 0, 0, 3600000, NULL, "MS", "250",
+     NULL, "longest gap between two tokens of a stream while prompts are computed; 0: no bound"},
+    {"schedule-policy", 0, KIND_WORD, COMMAND_SERVE, AT(engine.schedule_policy), 0, 0, 0,
+     "lpm|fcfs|dfs-weight|lof|random|hrrn", "POLICY", "lpm", NULL,
+     "who is next: the longest cached prefix (with ageing), or another order"},
+    {"schedule-conservativeness", 0, KIND_DOUBLE, COMMAND_SERVE,
+     AT(engine.schedule_conservativeness), 0, 0.001, 100, NULL, "F", "1", NULL,
+     "how long answers are expected to be; higher admits fewer, and sends fewer back"},
+    {"enable-priority-scheduling", 0, KIND_SWITCH, COMMAND_SERVE, AT(engine.has_priorities), 0, 0,
+     0, NULL, NULL, NULL, NULL, "requests of a higher 'priority' first, preempting far lower ones"},
+    {"disable-radix-cache", 0, KIND_SWITCH, CACHES, AT(engine.is_cache_off), 0, 0, 0, NULL, NULL,
+     NULL, NULL, "compute every prompt in full"},
+    {"radix-eviction-policy", 0, KIND_WORD, CACHES, AT(engine.eviction_policy), 0, 0, 0,
+     "lru|lfu|fifo|mru|filo|slru|priority", "POLICY", "lru", NULL,
+     "which cached prefixes go first when the KV pool is full"},
 
     {"api-key", 0, KIND_API_KEY, COMMAND_SERVE, 0, 0, 0, 0, NULL, "KEY", NULL,
      "none: anyone who can connect may ask",
@@ -138,6 +154,10 @@ static const struct flag flags[] = {
      NULL, "from the clock", "the same seed gives the same text again"},
     {"json", 0, KIND_SWITCH, COMMAND_RUN, AT(json), 0, 0, 0, NULL, NULL, NULL, NULL,
      "print one JSON object: text, ids, finish_reason, usage, seconds"},
+    {"json", 0, KIND_SWITCH, COMMAND_BENCH, AT(json), 0, 0, 0, NULL, NULL, NULL, NULL,
+     "print a JSON object for each figure, one a line"},
+    {"nodes", 0, KIND_U64, COMMAND_BENCH, AT(n_nodes_max), 0, 1000, 16777216, NULL, "N", "1000000",
+     NULL, "radix: the largest tree measured; a million nodes take about 300 MB"},
 
     {"special", 0, KIND_SWITCH, COMMAND_TOKENIZE, AT(special), 0, 0, 0, NULL, NULL, NULL, NULL,
      "add what the model's post-processor adds (a begin token, for one)"},
@@ -155,6 +175,8 @@ static const struct flag flags[] = {
      "the prompt as ids: 1,2,3 (required)"},
     {"chunk", 0, KIND_U32, COMMAND_LOGITS, AT(engine.chunk_tokens), 0, 1, 1048576, NULL, "TOKENS",
      "512", NULL, "tokens computed in one step"},
+    {"warm", 0, KIND_U32, COMMAND_LOGITS, AT(n_warm), 0, 0, CONTEXT_MAX, NULL, "TOKENS", NULL, "0",
+     "compute the first so many tokens on their own, then take them from the cache"},
     {"tensor", 0, KIND_TEXT, COMMAND_INSPECT, AT(tensor), 0, 0, 0, NULL, "NAME", NULL, NULL,
      "write this tensor as raw float32 to --out"},
     {"out", 'o', KIND_TEXT, COMMAND_LOGITS, AT(out_path), 0, 0, 0, NULL, "FILE", NULL, NULL,

@@ -22,13 +22,15 @@ enum {
     COMMAND_RENDER = 1u << 5,
     COMMAND_LOGITS = 1u << 6,
     COMMAND_INSPECT = 1u << 7,
-    COMMAND_INFO = 1u << 8
+    COMMAND_INFO = 1u << 8,
+    COMMAND_BENCH = 1u << 9
 };
 
 enum { ARGS_API_KEYS_MAX = 64 };
 
 struct args {
-    const char *model; /* the positional argument, or NULL where a command can do without */
+    const char *model; /* the positional argument (of bench, a name), or NULL where a command can do
+                          without */
 
     /* serve */
     const char *host;
@@ -44,7 +46,8 @@ struct args {
     /* model and engine */
     const char *chat_template; /* a file, or the name of one of the model's templates */
     struct radish_engine_options engine;
-    uint32_t log_level; /* enum radish_log_level */
+    uint32_t log_level;    /* enum radish_log_level */
+    uint32_t stall_ms_max; /* 0: no bound */
 
     /* run, chat */
     const char *prompt;
@@ -54,13 +57,15 @@ struct args {
     uint64_t seed;
     bool has_seed;
 
-    /* tokenize, detokenize, render, run, inspect, logits */
+    /* tokenize, detokenize, render, run, inspect, logits, bench */
     bool json, jsonl, special, skip_special;
+    uint64_t n_nodes_max; /* bench */
     const char *template_path;
     const char *now;
     const char *tensor;
     const char *out_path;
     const char *tokens;
+    uint32_t n_warm;
 
     char **kept; /* [n_kept] strings that the fields above borrow */
     size_t n_kept;

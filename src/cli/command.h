@@ -20,6 +20,7 @@ int cmd_render(struct args *args);
 int cmd_logits(struct args *args);
 int cmd_inspect(struct args *args);
 int cmd_info(struct args *args);
+int cmd_bench(struct args *args);
 
 const struct command *command_by_name(const char *name); /* NULL = there is none */
 const struct command *command_by_bit(unsigned bit);      /* must exist */

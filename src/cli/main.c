@@ -72,6 +72,10 @@ static const struct command commands[] = {
      "with\n"
      "a MODEL, how memory would be used.",
      cmd_info},
+    {"bench", COMMAND_BENCH, "NAME [flags]", false, "measure a part of radish on this machine",
+     "Prints figures as a table: the median of several runs, with the smallest and the largest.\n"
+     "NAME is: radix (the prefix tree: match, insert, evict at 1,000 to 1,000,000 nodes).",
+     cmd_bench},
 };
 
 enum { N_COMMANDS = sizeof commands / sizeof *commands };

@@ -1,0 +1,34 @@
+/* cmd_bench.c - radish bench NAME: measures one part of radish on this machine.
+ *
+ * Each benchmark is a row of the table and a file bench_NAME.c. They use the modules directly, not
+ * the public header, because what they measure is inside; they need no model unless they say so.
+ * Figures that are claimed anywhere come from here and lie in bench/results. */
+#include "bench.h"
+#include "command.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    int (*run)(const struct args *args);
+} benches[] = {
+    {"radix", bench_radix},
+};
+
+enum { N_BENCHES = sizeof benches / sizeof *benches };
+
+int cmd_bench(struct args *args) {
+    const struct command *command = command_by_bit(COMMAND_BENCH);
+    char names[128] = "";
+    for (size_t i = 0; i < N_BENCHES; i++) {
+        if (args->model && !strcmp(args->model, benches[i].name)) {
+            int rc = benches[i].run(args);
+            return rc < 0 ? EXIT_DONE : rc;
+        }
+        size_t n = strlen(names);
+        snprintf(names + n, sizeof names - n, "%s%s", i ? ", " : "", benches[i].name);
+    }
+    if (!args->model) return args_refuse(command, "which benchmark? There is: %s", names);
+    return args_refuse(command, "no benchmark is named '%.80s'; there is: %s", args->model, names);
+}
