@@ -331,6 +331,11 @@ struct radish_request {
     bool prompt_logprobs;
     int32_t priority;  /* higher first, with has_priorities */
     bool is_cache_off; /* neither uses nor feeds the cache */
+    /* Prefixes are shared only between requests whose namespaces are equal, byte by byte. Two
+     * fields in one key need tags and lengths, or they run into each other. NULL, 0: the common
+     * one. */
+    const void *namespace_key; /* [namespace_len] */
+    size_t namespace_len;
     /* Called for every event, on the engine's thread. */
     void (*on_event)(void *user, const struct radish_event *event);
     /* If set: the model's raw logits of every prompt row from logits_from on, in order: rows [row,
@@ -342,6 +347,7 @@ struct radish_request {
 };
 
 #define RADISH_CHOICES_MAX      128
+#define RADISH_NAMESPACE_MAX    4096
 #define RADISH_STOP_MAX         16
 #define RADISH_STOP_BYTES_MAX   256
 #define RADISH_STOP_IDS_MAX     64

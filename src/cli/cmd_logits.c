@@ -6,7 +6,11 @@
  * the rows; a long prompt's rows are larger than memory should have to hold (8,192 tokens of a
  * 150,000 word vocabulary: 4.9 GB). So rows go into an unlinked scratch file beside the result
  * and are copied at the end. Keeping them in memory would be less code and would fail exactly where
- * the command is needed. The engine waits while rows are written: it has nothing else to do. */
+ * the command is needed. The engine waits while rows are written: it has nothing else to do.
+ *
+ * With --warm N there are two requests: the first N tokens, and then all of them, of which the
+ * engine is asked for the logits from row N on, so that the rows before may come from the cache.
+ * The rows before N are the first request's. */
 #include "base/status.h"
 #include "command.h"
 #include "format/safetensors_write.h"
@@ -146,37 +150,45 @@ static void read_info(struct radish_engine *engine, uint64_t n_prompt_tokens,
     }
 }
 
-/* Runs the prompt and writes the file. */
-static int compute(const struct args *args, struct radish_engine *engine, const int32_t *ids,
-                   struct rows *rows) {
+/* Computes ids[0..n): their logits from row logits_from on go to the rows. */
+static int run(struct radish_engine *engine, const int32_t *ids, size_t n, uint32_t logits_from,
+               struct rows *rows, struct generate_result *result_out) {
     struct radish_error err = {0};
-    struct radish_engine_info before, after;
     struct radish_request request = {
-        .prompt = ids, .n_prompt = rows->n_rows, .has_max_new_tokens = true};
+        .prompt = ids, .n_prompt = n, .has_max_new_tokens = true, .logits_from = logits_from};
     struct generate *g = NULL;
-    struct generate_result result;
     struct buf text;
     radish_sampling_init(&request.sampling);
-    radish_engine_info(engine, &before);
     if (generate_start(engine, request, take_rows, rows, &g, &err) != RADISH_OK)
         return command_fail_error("--tokens", &err);
     buf_init(&text, 0);
     while (generate_wait(g, 1000, &text)) buf_clear(&text);
     buf_deinit(&text);
-    read_info(engine, before.prompt_tokens_total + rows->n_rows, &after);
-    generate_result(g, &result);
-    int rc;
-    if (result.finish == RADISH_FINISH_ERROR || result.finish == RADISH_FINISH_ABORT)
-        rc = command_fail("%s", radish_status_sentence(result.status));
-    else if (rows->misshaped || rows->n_rows_done != rows->n_rows)
-        rc = command_fail("only %zu of %zu rows could be kept%s%s", rows->n_rows_done, rows->n_rows,
-                          rows->scratch_errno ? ": " : "",
-                          rows->scratch_errno ? strerror(rows->scratch_errno) : "");
-    else
-        rc = write_file(args->out_path, rows, &after, &result,
-                        after.steps_total - before.steps_total);
+    generate_result(g, result_out);
     generate_destroy(g);
-    return rc;
+    result_out->ids = NULL; /* there are none, and they were the mailbox's */
+    if (result_out->finish == RADISH_FINISH_ERROR || result_out->finish == RADISH_FINISH_ABORT)
+        return command_fail("%s", radish_status_sentence(result_out->status));
+    if (rows->misshaped || rows->n_rows_done != n)
+        return command_fail("only %zu of %zu rows could be kept%s%s", rows->n_rows_done, n,
+                            rows->scratch_errno ? ": " : "",
+                            rows->scratch_errno ? strerror(rows->scratch_errno) : "");
+    return -1;
+}
+
+/* Runs the prompt, the part to be cached first, and writes the file. */
+static int compute(const struct args *args, struct radish_engine *engine, const int32_t *ids,
+                   struct rows *rows) {
+    struct radish_engine_info before, after;
+    struct generate_result result;
+    int rc = -1;
+    radish_engine_info(engine, &before);
+    if (args->n_warm) rc = run(engine, ids, args->n_warm, 0, rows, &result);
+    if (rc < 0) rc = run(engine, ids, rows->n_rows, args->n_warm, rows, &result);
+    if (rc >= 0) return rc;
+    read_info(engine, before.prompt_tokens_total + args->n_warm + rows->n_rows, &after);
+    return write_file(args->out_path, rows, &after, &result,
+                      after.steps_total - before.steps_total);
 }
 
 int cmd_logits(struct args *args) {
@@ -189,6 +201,11 @@ int cmd_logits(struct args *args) {
     int32_t *ids = parse_ids(args->tokens, &rows.n_rows);
     if (!ids)
         return args_refuse(command, "--tokens wants ids like 1,2,3, not '%.80s'", args->tokens);
+    if (args->n_warm >= rows.n_rows) {
+        free(ids);
+        return args_refuse(command, "--warm must leave a token to compute: less than %zu, not %u",
+                           rows.n_rows, args->n_warm);
+    }
     int rc = command_open_model(args, &model);
     if (rc < 0) rc = command_open_engine(args, model, &engine);
     if (rc < 0) {

@@ -122,6 +122,7 @@ int cmd_serve(struct args *args) {
     const char **keys = NULL;
     char *key_text = NULL;
     size_t n_keys = 0;
+    args->engine.stall_ms_max = args->stall_ms_max ? (int32_t)args->stall_ms_max : -1;
     int rc = gather_keys(args, &keys, &n_keys, &key_text);
     if (rc < 0) rc = command_open_model(args, &model);
     if (rc < 0) rc = command_open_engine(args, model, &engine);

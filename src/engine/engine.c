@@ -108,6 +108,7 @@ static void log_start(const struct radish_engine *engine) {
 static void init_info(struct radish_engine *engine) {
     engine->seed =
         engine->plan.options.has_seed ? engine->plan.options.seed : rng_seed_from_system();
+    namespaces_init(&engine->namespaces, rng_seed_from_system());
     engine->info = (struct radish_engine_info){.context_tokens = engine->plan.runner.context_tokens,
                                                .kv_slots_total = engine->plan.n_usable,
                                                .kv_slots_free = engine->plan.n_usable,
@@ -172,11 +173,26 @@ void radish_engine_close(struct radish_engine *engine) {
     free(engine->row_copies);
     free(engine->table);
     free(engine->cells_free);
+    namespaces_deinit(&engine->namespaces);
     sched_destroy(engine->sched);
     runner_destroy(engine->runner);
     weights_destroy(engine->weights);
     device_close(engine->device);
     free(engine);
+}
+
+/* Under the lock. A request whose namespace cannot be kept is served, but shares with nobody. */
+static void set_namespace(struct radish_engine *engine, struct engine_request *request) {
+    const struct radish_request *r = &request->r;
+    bool is_known = namespaces_take(&engine->namespaces, r->namespace_key, r->namespace_len,
+                                    &request->namespace_id);
+    if (!is_known && !engine->has_warned_namespaces)
+        log_warn("engine", "too many namespaces are in use: prefixes of new ones are not cached");
+    if (!is_known) engine->has_warned_namespaces = true;
+    for (uint32_t i = 0; i < request->n_choices; i++) {
+        request->choices[i].seq.namespace_id = request->namespace_id;
+        request->choices[i].seq.is_cache_off |= !is_known;
+    }
 }
 
 /* Under the lock: gives the request its id and its seeds and puts it into the inbox. */
@@ -187,6 +203,7 @@ static void enqueue(struct radish_engine *engine, struct engine_request *request
     request->submitted_ns = clock_ns();
     request_set_seed(request, sampling->has_seed ? sampling->seed
                                                  : rng_u64(engine->seed, engine->n_seeded++));
+    set_namespace(engine, request);
     engine->table[request->cell] = request;
     engine->n_queued++;
     *(engine->inbox_tail ? &engine->inbox_tail->next : &engine->inbox_head) = request;

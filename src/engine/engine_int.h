@@ -23,6 +23,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "engine/model_int.h"
+#include "engine/namespace.h"
 #include "engine/plan.h"
 #include "kernel/kernel.h"
 #include "model/runner.h"
@@ -58,6 +59,7 @@ struct engine_request {
     uint64_t id;
     uint32_t cell;
     uint64_t submitted_ns;
+    uint32_t namespace_id;
     struct engine_choice *choices; /* [n_choices] */
     uint32_t n_choices, n_choices_done;
     bool is_admitted; /* counted as running, not as queued */
@@ -103,6 +105,8 @@ struct radish_engine {
     uint32_t n_cells_free;
     struct engine_request *inbox_head, *inbox_tail;
     struct engine_request *aborts;
+    struct namespaces namespaces;
+    bool has_warned_namespaces;
     uint64_t n_submitted;
     uint64_t n_seeded; /* seeds given out */
     uint64_t seed;

@@ -37,6 +37,7 @@ static void forget_dead(struct radish_engine *engine) {
             if (*link) *link = dead->next_abort;
         }
         if (!dead->is_admitted) engine->n_queued--;
+        namespaces_give(&engine->namespaces, dead->namespace_id);
         engine->table[dead->cell] = NULL;
         engine->cells_free[engine->n_cells_free++] = dead->cell;
     }
@@ -67,6 +68,7 @@ static bool hand_over(struct radish_engine *engine, struct engine_request **new_
     pthread_mutex_lock(&engine->lock);
     forget_dead(engine);
     publish_info(engine);
+    namespaces_sweep(&engine->namespaces, sched_radix(engine->sched));
     struct engine_request *dead = engine->dead;
     engine->dead = NULL;
     while (!engine->is_stopping && !engine->inbox_head && !engine->aborts &&

@@ -87,6 +87,7 @@ static enum radish_status check(const struct radish_engine *engine, const struct
     RADISH_TRY(check_length(engine, r, err));
     RADISH_TRY(check_ids("prompt", r->prompt, r->n_prompt, n_vocab, err));
     RADISH_TRY(check_count("n", r->n, RADISH_CHOICES_MAX, err));
+    RADISH_TRY(check_count("namespace", r->namespace_len, RADISH_NAMESPACE_MAX, err));
     RADISH_TRY(check_count("stop_token_ids", r->n_stop_ids, RADISH_STOP_IDS_MAX, err));
     RADISH_TRY(check_ids("stop_token_ids", r->stop_ids, r->n_stop_ids, n_vocab, err));
     RADISH_TRY(check_count("top_logprobs", r->n_top_logprobs, RADISH_TOP_LOGPROBS_MAX, err));
@@ -112,10 +113,11 @@ static bool copy_inputs(struct engine_request *request) {
         if (!(stop[i] = arena_strndup(arena, r->stop[i], strlen(r->stop[i])))) return false;
     r->stop = stop;
     r->prompt = copy(arena, r->prompt, r->n_prompt, sizeof *r->prompt);
+    r->namespace_key = copy(arena, r->namespace_key, r->namespace_len, 1);
     r->stop_ids = copy(arena, r->stop_ids, r->n_stop_ids, sizeof *r->stop_ids);
     r->sampling.logit_bias = copy(arena, r->sampling.logit_bias, r->sampling.n_logit_bias,
                                   sizeof *r->sampling.logit_bias);
-    return r->prompt && r->stop_ids && r->sampling.logit_bias;
+    return r->prompt && r->namespace_key && r->stop_ids && r->sampling.logit_bias;
 }
 
 /* What must not be sampled before min_new_tokens: whatever would end the answer. */

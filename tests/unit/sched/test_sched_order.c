@@ -23,7 +23,7 @@ static void open_sim(enum sched_policy policy) {
     struct sched_options options = sim_options();
     options.policy = policy;
     options.kv.n_rows = 1;
-    options.kv.n_slots = 20001;
+    options.kv.n_slots = 8001;
     options.kv.context_tokens = 2000;
     options.chunk_tokens = 2000;
     options.has_priorities =
@@ -246,6 +246,7 @@ static void test_a_long_queue_is_looked_up_in_rounds(void **state) {
     (void)state;
     for (uint32_t i = 0; i < 2; i++) {
         open_sim(i ? SCHED_POLICY_LPM : SCHED_POLICY_DFS_WEIGHT);
+        sim.checks_all = false;
         cache_trunk(1, 500);
         for (uint32_t k = 0; k < MANY; k++) push(k, 1, k % 500, 500, 1);
         sim_step(&sim);

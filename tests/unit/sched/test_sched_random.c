@@ -111,7 +111,7 @@ static void test_random_histories_keep_every_invariant_and_end_at_baseline(void 
     for (uint32_t policy = 0; policy < SCHED_POLICY_COUNT; policy++)
         for (uint32_t i = 0; i < sizeof pools / sizeof *pools; i++)
             n_retracted += run_history(seed + policy * 100 + i, pools[i].page_slots,
-                                       pools[i].n_usable, (enum sched_policy)policy, 250);
+                                       pools[i].n_usable, (enum sched_policy)policy, 120);
     assert_true(n_retracted > 0);
 }
 
@@ -140,7 +140,7 @@ static void soak(uint64_t seed, uint64_t n_requests) {
 static void test_a_soak_of_many_requests_loses_no_slot(void **state) {
     (void)state;
     const char *given = getenv("RADISH_SOAK");
-    soak(rng_seed_from_system(), given ? strtoull(given, NULL, 10) : 1000);
+    soak(rng_seed_from_system(), given ? strtoull(given, NULL, 10) : 600);
 }
 
 int main(void) {
