@@ -28,32 +28,33 @@
 #include "cache/radix_int.h"
 
 #include <stdlib.h>
-#include <string.h>
+
+static enum radish_status create_parts(struct kv_cache *cache,
+                                       const struct kv_cache_options *options,
+                                       struct radish_error *err) {
+    RADISH_TRY(kv_pool_create(options->n_slots, options->page_slots, &cache->pool, err));
+    RADISH_TRY(slot_table_create(cache->pool, options->n_rows, options->context_tokens,
+                                 &cache->table, err));
+    if (!options->is_tree_off)
+        RADISH_TRY(radix_create(cache->pool, options->n_rows, options->policy, &cache->tree, err));
+    cache->refs = mem_zalloc(options->n_rows, sizeof *cache->refs);
+    if (!cache->refs) return error_nomem(err);
+    cache->n_rows = options->n_rows;
+    for (uint32_t row = 0; row < cache->n_rows; row++) cache->refs[row].node = RADIX_REF_NONE;
+    return RADISH_OK;
+}
 
 enum radish_status kv_cache_create(const struct kv_cache_options *options,
                                    struct kv_cache **cache_out, struct radish_error *err) {
     *cache_out = NULL;
     struct kv_cache *cache = calloc(1, sizeof *cache);
     if (!cache) return error_nomem(err);
-    enum radish_status status =
-        kv_pool_create(options->n_slots, options->page_slots, &cache->pool, err);
+    enum radish_status status = create_parts(cache, options, err);
     if (status == RADISH_OK)
-        status = slot_table_create(cache->pool, options->n_rows, options->context_tokens,
-                                   &cache->table, err);
-    if (status == RADISH_OK && !options->is_tree_off)
-        status = radix_create(cache->pool, options->n_rows, options->policy, &cache->tree, err);
-    if (status == RADISH_OK) {
-        cache->n_rows = options->n_rows;
-        cache->refs = mem_zalloc(options->n_rows, sizeof *cache->refs);
-        if (!cache->refs) status = error_nomem(err);
-    }
-    if (status != RADISH_OK) {
+        *cache_out = cache;
+    else
         kv_cache_destroy(cache);
-        return status;
-    }
-    for (uint32_t row = 0; row < cache->n_rows; row++) cache->refs[row].node = RADIX_REF_NONE;
-    *cache_out = cache;
-    return RADISH_OK;
+    return status;
 }
 
 void kv_cache_destroy(struct kv_cache *cache) {
@@ -222,6 +223,6 @@ bool kv_cache_check(const struct kv_cache *cache) {
             if (radix_has_page(r, cells[i] / r->page_slots)) return false;
     }
     uint64_t n_tree = r ? (uint64_t)r->n_tokens_pinned + r->n_tokens_evictable : 0;
-    return kv_pool_n_free(cache->pool) + n_tree + slot_table_n_slots_held(cache->table) ==
+    return kv_pool_n_free(cache->pool) + n_tree + slot_table_n_slots_private(cache->table) ==
            kv_pool_n_usable(cache->pool);
 }

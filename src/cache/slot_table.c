@@ -175,7 +175,7 @@ uint32_t slot_table_n_rows_free(const struct slot_table *table) {
     return table->n_rows_free;
 }
 
-uint32_t slot_table_n_slots_held(const struct slot_table *table) {
+uint32_t slot_table_n_slots_private(const struct slot_table *table) {
     return table->n_slots_private;
 }
 

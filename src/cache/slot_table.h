@@ -57,7 +57,7 @@ void slot_table_give_row(struct slot_table *table, uint32_t row);
 
 bool slot_table_is_taken(const struct slot_table *table, uint32_t row);
 uint32_t slot_table_n_rows_free(const struct slot_table *table);
-uint32_t slot_table_n_slots_held(const struct slot_table *table); /* private ones */
+uint32_t slot_table_n_slots_private(const struct slot_table *table);
 /* Memory when every row is full. */
 uint64_t slot_table_bytes(uint32_t n_slots, uint32_t n_rows, uint32_t context_tokens);
 bool slot_table_check(const struct slot_table *table);

@@ -8,7 +8,7 @@
 #include "base/rng.h"
 #include "cache/kv_cache.h"
 
-enum { ROWS = 10, TOKENS_MAX = 300, SLOTS_MAX = 1024, OPERATIONS = 1500 };
+enum { ROWS = 10, TOKENS_MAX = 300, SLOTS_MAX = 1024, OPERATIONS = 1000 };
 
 struct user {
     bool is_open, shares;

@@ -9,7 +9,7 @@
 #include "cache/radix.h"
 #include "cache_model.h"
 
-enum { REFS_MAX = 12, TOKENS_MAX = 480, OPERATIONS = 2500 };
+enum { REFS_MAX = 12, TOKENS_MAX = 480, OPERATIONS = 1500 };
 
 struct user {
     bool is_open;

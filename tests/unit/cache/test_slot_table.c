@@ -143,6 +143,65 @@ static void test_check_sees_a_slot_with_two_owners(void **state) {
     close_fixture(&f);
 }
 
+/* Four slots as if a tree had them: taken from the pool, in no row. */
+static void lend(struct fixture *f, uint32_t row, uint32_t slots[4]) {
+    assert_int_equal(kv_pool_take(f->pool, 4, 0, slots), RADISH_OK);
+    memcpy(slot_table_cells(f->table, row), slots, 4 * sizeof *slots);
+    slot_table_set_shared(f->table, row, 4);
+}
+
+static void test_shared_slots_do_not_go_to_the_pool_with_the_row(void **state) {
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, 1025, 1, 4, 500);
+    uint32_t row, slots[4];
+    assert_int_equal(slot_table_take_row(f.table, &row), RADISH_OK);
+    lend(&f, row, slots);
+    assert_int_equal(slot_table_n_held(f.table, row), 4);
+    assert_int_equal(slot_table_n_slots_private(f.table), 0);
+
+    assert_int_equal(slot_table_extend(f.table, row, 10, 10), RADISH_OK);
+    assert_int_equal(slot_table_n_slots_private(f.table), 6);
+    assert_memory_equal(slot_table_slots(f.table, row), slots, sizeof slots);
+    slot_table_set_shared(f.table, row, 7); /* three are handed over */
+    assert_int_equal(slot_table_n_slots_private(f.table), 3);
+    assert_true(slot_table_check(f.table));
+    uint32_t handed_over[3];
+    memcpy(handed_over, slot_table_slots(f.table, row) + 4, sizeof handed_over);
+    slot_table_give_row(f.table, row);
+
+    assert_int_equal(kv_pool_n_free(f.pool), 1024 - 7);
+    for (uint32_t i = 0; i < 4; i++) assert_false(kv_pool_is_free(f.pool, slots[i]));
+    assert_true(slot_table_check(f.table));
+    kv_pool_give(f.pool, slots, 4);
+    kv_pool_give(f.pool, handed_over, 3);
+    close_fixture(&f);
+}
+
+static void test_two_rows_may_share_what_neither_owns(void **state) {
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, 1025, 1, 4, 500);
+    uint32_t a, b, slots[4];
+    assert_int_equal(slot_table_take_row(f.table, &a), RADISH_OK);
+    assert_int_equal(slot_table_take_row(f.table, &b), RADISH_OK);
+    lend(&f, a, slots);
+    memcpy(slot_table_cells(f.table, b), slots, sizeof slots);
+    slot_table_set_shared(f.table, b, 4);
+    assert_true(slot_table_check(f.table));
+    slot_table_give_row(f.table, a);
+    assert_int_equal(slot_table_n_shared(f.table, b), 4);
+    assert_true(slot_table_check(f.table));
+
+    kv_pool_give(f.pool, slots, 4); /* gone while a row reads it: a fault that is seen */
+    assert_false(slot_table_check(f.table));
+
+    assert_int_equal(kv_pool_take(f.pool, 4, slots[0], slots), RADISH_OK);
+    slot_table_give_row(f.table, b);
+    kv_pool_give(f.pool, slots, 4);
+    close_fixture(&f);
+}
+
 static bool attempt_create(void *user) {
     (void)user;
     struct kv_pool *pool;
@@ -170,6 +229,8 @@ int main(void) {
         cmocka_unit_test(test_slots_ahead_keep_interleaved_sequences_in_runs),
         cmocka_unit_test(test_random_growth_owns_every_slot_once),
         cmocka_unit_test(test_check_sees_a_slot_with_two_owners),
+        cmocka_unit_test(test_shared_slots_do_not_go_to_the_pool_with_the_row),
+        cmocka_unit_test(test_two_rows_may_share_what_neither_owns),
         cmocka_unit_test(test_every_failed_allocation_is_reported_and_leaks_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
