@@ -1,5 +1,6 @@
 /* SmolLM2-135M-Instruct with prompts longer than one attention segment: logits against a numpy
- * reference, and the same bits however the prompt is scheduled.
+ * reference, and the same bits however the prompt is scheduled, and how much of it comes from the
+ * cache.
  *
  * RADISH_SMOLLM2 names the GGUF file (scripts/model fetches it); without it the tests are skipped.
  * Every run hashes all logits of all its rows, so that one flipped bit anywhere shows. */
@@ -155,6 +156,40 @@ static void assert_same_bits(const char *path, const struct schedule *s,
                      lengths[i], s->chunk_tokens, s->n_threads, s->n);
 }
 
+/* Each prompt goes on behind the one before, all of which is taken from the cache; the rows of all
+ * four are the rows of the longest. */
+static void check_warm(const char *path, enum radish_precision precision, uint32_t n_lengths,
+                       const struct digest *base) {
+    struct radish_engine_options options = {.n_threads = 2,
+                                            .precision = precision,
+                                            .kv_tokens_max = 5000,
+                                            .context_tokens = 4096,
+                                            .chunk_tokens = 512};
+    struct radish_model *model;
+    struct radish_engine *engine;
+    struct radish_error err;
+    struct digest digest = {0};
+    struct client *client = client_create();
+    client->extra = &digest;
+    if (radish_model_open(path, NULL, &model, &err) != RADISH_OK) fail_msg("%s", err.msg);
+    if (radish_engine_open(model, &options, &engine, &err) != RADISH_OK) fail_msg("%s", err.msg);
+    for (uint32_t i = 0; i < n_lengths; i++) {
+        struct radish_request request = client_request(reference.ids, lengths[i], 0);
+        request.on_logits = take_logits;
+        request.logits_from = i ? lengths[i - 1] : 0;
+        client_run(client, engine, &request);
+        assert_int_equal(client->choices[0].usage.cached_tokens, request.logits_from);
+        assert_int_equal(digest.n_rows, lengths[i]);
+        if (digest.hash != base->hash_at[i])
+            fail_msg("%u tokens: other bits with %u of them cached", lengths[i],
+                     request.logits_from);
+    }
+    client_assert_baseline(engine);
+    radish_engine_close(engine);
+    radish_model_close(model);
+    client_destroy(client);
+}
+
 static void test_long_prompts_in_exact_precision_equal_numpy_and_keep_their_bits(void **state) {
     struct digest digests[LENGTHS], *base = &digests[2];
     run(*state, &(struct schedule){RADISH_PRECISION_EXACT, 2, 512, .first = 2, .n = 1}, digests);
@@ -164,6 +199,7 @@ static void test_long_prompts_in_exact_precision_equal_numpy_and_keep_their_bits
     assert_true(base->max_abs <= EXACT_MAX_ABS);
     assert_same_bits(*state, &(struct schedule){RADISH_PRECISION_EXACT, 1, 16, .first = 0, .n = 2},
                      base);
+    check_warm(*state, RADISH_PRECISION_EXACT, 3, base);
 }
 
 static void test_long_prompts_have_the_same_bits_in_every_schedule(void **state) {
@@ -182,6 +218,7 @@ static void test_long_prompts_have_the_same_bits_in_every_schedule(void **state)
         assert_true(base->hash_at[i - 1] && base->hash_at[i] != base->hash_at[i - 1]);
     for (size_t i = 0; i < sizeof schedules / sizeof *schedules; i++)
         assert_same_bits(*state, &schedules[i], base);
+    check_warm(*state, RADISH_PRECISION_FAST, LENGTHS, base);
 }
 
 int main(void) {
