@@ -175,7 +175,8 @@ static void raise_priority(struct radix_node *node, int32_t priority) {
     if (node->priority < priority) node->priority = priority;
 }
 
-/* The first n_pages pages of a node's edge, up to last_page, become a node above it. */
+/* The first n_pages pages of a node's edge, up to last_page, become a node above it, which the
+ * caller pins: it is in no order yet. */
 static uint32_t split_node(struct radix *r, uint32_t lower_id, uint32_t n_pages,
                            uint32_t last_page) {
     uint32_t upper_id = take_node(r);
@@ -194,7 +195,6 @@ static uint32_t split_node(struct radix *r, uint32_t lower_id, uint32_t n_pages,
     r->next[last_page] = 0;
     r->prev[lower->first_page] = RADIX_PAGE_HEAD;
     radix_table_insert(r, lower_id);
-    radix_order_split(r, lower_id, upper_id);
     r->n_splits++;
     return upper_id;
 }
@@ -374,11 +374,15 @@ static void link_page(struct radix *r, struct radix_node *node, const struct rad
     node->n_tokens_path += r->page_slots;
 }
 
-/* The node at the end of which new tokens go: the ref's own, if only it knows it, or a child. */
-static uint32_t take_leaf(struct radix *r, const struct radix_ref *ref) {
+/* The node at the end of which new tokens, from `token` on, go: the ref's own, if only it knows it,
+ * or a child. */
+static uint32_t take_leaf(struct radix *r, const struct radix_ref *ref, int32_t token) {
     struct radix_node *at = &r->nodes[ref->node];
-    if (at->kind == RADIX_KIND_EDGE && at->n_pins == 1 && !at->n_children && !at->n_hits)
+    if (at->kind == RADIX_KIND_EDGE && at->n_pins == 1 && !at->n_children && !at->n_hits) {
+        at->n_gone = 0; /* what went began at an end that is none any more */
         return ref->node;
+    }
+    forget_gone(at, token);
     uint32_t id = take_node(r);
     struct radix_node *leaf = &r->nodes[id];
     leaf->kind = RADIX_KIND_EDGE;
@@ -408,8 +412,7 @@ static void give_duplicates(struct radix *r, uint32_t from, const struct radix_r
 static void append_new(struct radix *r, const struct radix_tokens *tokens, uint32_t n,
                        struct radix_ref *ref, const uint32_t *slots) {
     uint32_t from = ref->n_tokens;
-    forget_gone(&r->nodes[ref->node], radix_token_at(tokens, from));
-    uint32_t id = take_leaf(r, ref);
+    uint32_t id = take_leaf(r, ref, radix_token_at(tokens, from));
     for (uint32_t i = from; i < n; i += r->page_slots)
         link_page(r, &r->nodes[id], tokens, i, slots + i);
     if (id != ref->node) radix_table_insert(r, id);

@@ -103,9 +103,8 @@ uint32_t radix_tokens_same(const struct radix_tokens *tokens, uint32_t position,
 void radix_order_add(struct radix *r, uint32_t node);    /* it has no pins any more; just used */
 void radix_order_leaf(struct radix *r, uint32_t node);   /* unpinned, it has lost its last child */
 void radix_order_remove(struct radix *r, uint32_t node); /* if it is there */
-void radix_order_split(struct radix *r, uint32_t lower, uint32_t upper); /* same pins and use */
-uint32_t radix_order_first(const struct radix *r);                       /* a leaf, or 0 */
-bool radix_order_check(const struct radix *r);                           /* overwrites sums */
+uint32_t radix_order_first(const struct radix *r);       /* a leaf, or 0 */
+bool radix_order_check(const struct radix *r);           /* overwrites sums */
 
 /* Is the page part of an edge? */
 static inline bool radix_has_page(const struct radix *r, uint32_t page) {

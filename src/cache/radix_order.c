@@ -11,14 +11,14 @@
  *
  *   A node leaves the list when it is pinned; its ancestors are pinned with it. Unpinning appends
  *   the path, leaf first. So a parent always comes behind all of its children, and the head has
- *   none: the head is the least recently used leaf, found in O(1), and its parent is in place.
- *   SLRU has two such lists, for hits below 2 and the rest: a parent has at least its child's hits,
- *   so it never is in the list that goes first while its child is in the other.
- * MRU: a list of unpinned leaves, in order of use. The newest goes; its parent, when that becomes a
- *   leaf, was used no earlier than it, and is appended: O(1).
- * LFU, FIFO, FILO, PRIORITY: a binary heap of unpinned leaves. A leaf that is unpinned comes back
- *   to a place in the middle, which no list finds in O(1). O(log n) for each leaf that is pinned,
- *   unpinned or evicted; nodes know their index.
+ *   none: the head is the least recently used leaf, found in O(1), and its parent is in place. A
+ *   split changes nothing here: the lower part keeps its place, and the upper one is pinned at
+ * once. SLRU has two such lists, for hits below 2 and the rest: a parent has at least its child's
+ * hits, so it never is in the list that goes first while its child is in the other. MRU: a list of
+ * unpinned leaves, in order of use. The newest goes; its parent, when that becomes a leaf, was used
+ * no earlier than it, and is appended: O(1). LFU, FIFO, FILO, PRIORITY: a binary heap of unpinned
+ * leaves. A leaf that is unpinned comes back to a place in the middle, which no list finds in O(1).
+ * O(log n) for each leaf that is pinned, unpinned or evicted; nodes know their index.
  *
  * Keys are exact: no two leaves share `used` or `created`, since one use touches one path, and a
  * split copies both along a path. */
@@ -84,13 +84,11 @@ static void remove_from_heap(struct radix *r, uint32_t id) {
 
 /* ---- the lists ---- */
 
-/* Between `before` (0: as the head) and what follows it. */
-static void link_behind(struct radix *r, struct radix_list *list, uint32_t before, uint32_t id) {
-    uint32_t after = before ? r->nodes[before].order_next : list->head;
-    r->nodes[id].order_prev = before;
-    r->nodes[id].order_next = after;
-    *(before ? &r->nodes[before].order_next : &list->head) = id;
-    *(after ? &r->nodes[after].order_prev : &list->tail) = id;
+static void append_node(struct radix *r, struct radix_list *list, uint32_t id) {
+    r->nodes[id].order_prev = list->tail;
+    r->nodes[id].order_next = 0;
+    *(list->tail ? &r->nodes[list->tail].order_next : &list->head) = id;
+    list->tail = id;
 }
 
 static void unlink_node(struct radix *r, struct radix_list *list, uint32_t id) {
@@ -117,7 +115,7 @@ void radix_order_add(struct radix *r, uint32_t id) {
         return;
     }
     node->list = list_of(r, node);
-    link_behind(r, &r->lists[node->list], r->lists[node->list].tail, id);
+    append_node(r, &r->lists[node->list], id);
 }
 
 void radix_order_leaf(struct radix *r, uint32_t id) {
@@ -133,15 +131,6 @@ void radix_order_remove(struct radix *r, uint32_t id) {
         remove_from_heap(r, id);
     else
         unlink_node(r, &r->lists[node->list], id);
-}
-
-void radix_order_split(struct radix *r, uint32_t lower, uint32_t upper) {
-    if (has_leaves_only(r) || !r->nodes[lower].is_ordered) return;
-    uint8_t list = r->nodes[lower].list;
-    r->nodes[upper].list = list;
-    r->nodes[upper].is_ordered = true;
-    r->n_ordered++;
-    link_behind(r, &r->lists[list], lower, upper);
 }
 
 uint32_t radix_order_first(const struct radix *r) {

@@ -478,6 +478,58 @@ static void test_a_node_remembers_the_last_four_that_went(void **state) {
     tree_close(&t);
 }
 
+static void test_a_node_remembers_each_that_went_once(void **state) {
+    (void)state;
+    struct tree t;
+    tree_open(&t, 600, 1, RADIX_POLICY_LRU);
+    struct radix_ref trunk = tree_put(&t, 0, 0, TOKENS(1));
+    for (int32_t i = 0; i < 6; i++) {
+        tree_add(&t, 0, TOKENS(1, i ? 10 : 11));
+        radix_evict(t.radix, 1);
+    }
+
+    assert_int_equal(tree_miss(&t, 0, TOKENS(1, 10)), RADIX_MISS_EVICTED);
+    assert_int_equal(tree_miss(&t, 0, TOKENS(1, 11)), RADIX_MISS_EVICTED);
+    tree_leave(&t, &trunk);
+    tree_close(&t);
+}
+
+static void test_what_went_is_remembered_where_it_was(void **state) {
+    (void)state;
+    struct tree t;
+    tree_open(&t, 600, 1, RADIX_POLICY_LRU);
+    struct radix_ref ref = tree_put(&t, 0, 0, TOKENS(1, 2, 3, 4));
+    tree_add(&t, 0, TOKENS(1, 2, 3, 4, 9));
+    radix_evict(t.radix, 1);
+    assert_int_equal(tree_miss(&t, 0, TOKENS(1, 2, 3, 4, 9)), RADIX_MISS_EVICTED);
+
+    struct radix_ref other = tree_match(&t, 0, TOKENS(1, 2)); /* a split */
+    assert_int_equal(tree_miss(&t, 0, TOKENS(1, 2, 9)), RADIX_MISS_UNSEEN);
+    assert_int_equal(tree_miss(&t, 0, TOKENS(1, 2, 3, 4, 9)), RADIX_MISS_EVICTED);
+    tree_leave(&t, &other);
+    tree_leave(&t, &ref);
+    tree_close(&t);
+}
+
+static void test_a_leaf_that_grows_forgets_what_went_at_its_old_end(void **state) {
+    (void)state;
+    struct tree t;
+    tree_open(&t, 600, 1, RADIX_POLICY_LRU);
+    struct radix_ref ref = tree_put(&t, 0, 0, TOKENS(1, 2));
+    struct radix_ref twin = tree_match(&t, 0, TOKENS(3));
+    tree_grow(&t, &twin, TOKENS(1, 2, 9)); /* duplicates, so no hit */
+    tree_leave(&t, &twin);
+    radix_evict(t.radix, 1);
+    assert_int_equal(tree_miss(&t, 0, TOKENS(1, 2, 9)), RADIX_MISS_EVICTED);
+
+    tree_grow(&t, &ref, TOKENS(1, 2, 5));
+
+    assert_int_equal(tree_n_nodes(&t), 1);
+    assert_int_equal(tree_miss(&t, 0, TOKENS(1, 2, 5, 9)), RADIX_MISS_UNSEEN);
+    tree_leave(&t, &ref);
+    tree_close(&t);
+}
+
 /* ---- reports ---- */
 
 struct seen {
@@ -574,6 +626,9 @@ int main(void) {
         cmocka_unit_test(test_a_trimmed_leaf_grows_again),
         cmocka_unit_test(test_a_miss_tells_evicted_from_never_seen),
         cmocka_unit_test(test_a_node_remembers_the_last_four_that_went),
+        cmocka_unit_test(test_a_node_remembers_each_that_went_once),
+        cmocka_unit_test(test_what_went_is_remembered_where_it_was),
+        cmocka_unit_test(test_a_leaf_that_grows_forgets_what_went_at_its_old_end),
         cmocka_unit_test(test_reports_tell_what_is_there),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -254,6 +254,42 @@ static void test_check_sees_a_wrong_heap(void **state) {
     }
 }
 
+/* A cell whose hash is that of another key must not lead to its node: tokens and parent are
+ * compared. */
+static void test_a_collision_of_hashes_finds_nothing(void **state) {
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, RADIX_POLICY_LRU);
+    struct radix *r = f.t.radix;
+    tree_add(&f.t, 0, TOKENS(9, 3, 1)); /* below C as A is below U: [3 ... */
+    uint32_t below_c = 0, cell = 0;
+    for (uint32_t id = 1; id <= r->n_nodes_touched; id++)
+        if (r->nodes[id].kind == RADIX_KIND_EDGE && r->nodes[id].parent == f.c) below_c = id;
+    struct radix_tokens tokens = {.head = (const int32_t[]){1, 2, 3, 4}, .n_head = 4};
+    assert_int_equal(radix_table_find(r, f.u, &tokens, 2), f.a);
+    while (r->cells[cell].node != f.a) cell++;
+
+    r->cells[cell].node = below_c; /* the same tokens, another parent */
+    assert_int_equal(radix_table_find(r, f.u, &tokens, 2), 0);
+    assert_int_equal(tree_peek(&f.t, 0, TOKENS(1, 2, 3, 4)), 2);
+    r->cells[cell].node = f.b; /* the same parent, other tokens */
+    assert_int_equal(radix_table_find(r, f.u, &tokens, 2), 0);
+    r->cells[cell].node = r->nodes[f.u].parent; /* a root */
+    assert_int_equal(radix_table_find(r, f.u, &tokens, 2), 0);
+
+    r->cells[cell].node = f.a;
+    assert_true(radix_check(r));
+    uint32_t root = r->nodes[f.d].parent;
+    cell = 0;
+    while (r->cells[cell].node != root) cell++;
+    r->cells[cell].node = r->nodes[f.u].parent; /* another namespace's root */
+    assert_int_equal(radix_table_find_root(r, 8), 0);
+    r->cells[cell].node = f.a;
+    assert_int_equal(radix_table_find_root(r, 8), 0);
+    r->cells[cell].node = root;
+    close_fixture(&f);
+}
+
 /* ---- what aborts ---- */
 
 static void assert_aborts(void (*fn)(struct fixture *f)) {
@@ -368,6 +404,7 @@ int main(void) {
         cmocka_unit_test(test_check_sees_a_wrong_list),
         cmocka_unit_test(test_check_sees_a_parent_that_goes_before_its_child),
         cmocka_unit_test(test_check_sees_a_wrong_heap),
+        cmocka_unit_test(test_a_collision_of_hashes_finds_nothing),
         cmocka_unit_test(test_what_would_mix_up_owners_aborts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
