@@ -52,6 +52,18 @@ def test_logits_do_not_depend_on_chunks_and_threads(logits, model):
         assert logits(model, ids, "--threads", "1", "--chunk", str(chunk))[1] == whole
 
 
+@pytest.mark.parametrize("page", ["1", "4"])
+def test_logits_do_not_depend_on_what_comes_from_the_cache(logits, model, page):
+    ids = golden(model, "prompt.2")[:40]
+    whole, metadata = logits(model, ids)[1:]
+    assert metadata["cached_tokens"] == "0"
+    for warm in [1, 20, 39]:
+        shape, got, metadata = logits(model, ids, "--warm", str(warm), "--page-size", page)
+        assert shape[0] == 40 and got == whole
+        assert metadata["cached_tokens"] == str(warm // int(page) * int(page))
+    assert logits(model, ids, "--warm", "20", "--disable-radix-cache")[2]["cached_tokens"] == "0"
+
+
 def test_a_kernel_can_be_forced(logits, llama):
     assert "matmul" in logits(llama, [5, 6, 7], "--kernel", "matmul=ref")[2]["kernels"]
 

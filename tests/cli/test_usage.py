@@ -48,7 +48,9 @@ def test_help_of_serve_shows_the_defaults(ok):
     for flag, default in [("host", "127.0.0.1"), ("port", "30000"), ("precision", "fast"), ("kv-cache-dtype", "auto"),
                           ("max-running-requests", "256"), ("max-queued-requests", "1024"), ("chunked-prefill-size", "512"),
                           ("max-prefill-tokens", "16384"), ("max-body-mb", "64"), ("stop-grace-seconds", "30"),
-                          ("stream-interval", "1"), ("decode-log-interval", "40"), ("log-level", "info"), ("page-size", "1")]:
+                          ("stream-interval", "1"), ("decode-log-interval", "40"), ("log-level", "info"), ("page-size", "1"),
+                          ("max-stall-ms", "250"), ("schedule-policy", "lpm"), ("schedule-conservativeness", "1"),
+                          ("radix-eviction-policy", "lru")]:
         assert re.search(rf"--{flag} [^\[]*\[{re.escape(default)}\]", text), flag
 
 
@@ -92,7 +94,7 @@ def test_a_flag_of_another_command_says_whose_it_is(refused):
 
 
 def test_flags_whose_feature_is_not_there_are_unknown(refused):
-    for flag in ["--disable-radix-cache", "--schedule-policy", "--quantization", "--shadow-check", "--cors-origin", "--disable-metrics"]:
+    for flag in ["--quantization", "--shadow-check", "--cors-origin", "--disable-metrics"]:
         assert "unknown flag" in refused("serve", "MODEL", flag)
 
 
@@ -117,6 +119,12 @@ def test_a_missing_model_is_said(refused, command):
     (["serve", "M", "--kv-cache-dtype", "fp8"], "--kv-cache-dtype is one of auto|f32|f16|bf16"),
     (["serve", "M", "--device", "cuda"], "--device is one of cpu"),
     (["serve", "M", "--kernel", "matmul"], "--kernel wants OP=VARIANT"),
+    (["serve", "M", "--schedule-policy", "best"], "--schedule-policy is one of lpm|fcfs|dfs-weight|lof|random|hrrn"),
+    (["serve", "M", "--radix-eviction-policy", "arc"], "--radix-eviction-policy is one of lru|lfu|fifo|mru|filo|slru|priority"),
+    (["serve", "M", "--schedule-conservativeness", "0"], "--schedule-conservativeness wants a number from"),
+    (["serve", "M", "--max-stall-ms", "-1"], "--max-stall-ms wants a whole number"),
+    (["serve", "M", "--disable-radix-cache=1"], "takes no value"),
+    (["run", "M", "--max-stall-ms", "5"], "is a flag of 'radish serve'"),
     (["serve", "M", "--api-key", ""], "--api-key wants a key"),
     (["serve", "M", "--random-seed", "18446744073709551616"], "--random-seed wants a number"),
     (["serve", "M", "N"], "'N' is one argument too many"),
@@ -130,6 +138,7 @@ def test_a_missing_model_is_said(refused, command):
     (["logits", "M", "--tokens", "1,,2", "--out", "F"], "--tokens wants ids like 1,2,3"),
     (["logits", "M", "--tokens", "1,-2", "--out", "F"], "--tokens wants ids like 1,2,3"),
     (["logits", "M", "--tokens", "1,2147483648", "--out", "F"], "--tokens wants ids like 1,2,3"),
+    (["logits", "M", "--tokens", "1,2,3", "--out", "F", "--warm", "3"], "--warm must leave a token to compute: less than 3, not 3"),
     (["inspect", "M", "--tensor", "x"], "--tensor wants --out"),
     (["inspect", "M", "--out", "x"], "--out wants --tensor"),
     (["render"], "MODEL or --template is wanted"),
