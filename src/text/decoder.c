@@ -11,8 +11,10 @@
  *
  * Fuse and ByteLevel make one string of all tokens: what follows them in the chain sees text that
  * goes on, not tokens. Steps that would then need all of it (a regular expression, byte tokens) are
- * refused; no published tokenizer has them there. A run of byte tokens past RUN_BYTES_MAX gives
- * its whole characters early, so that memory stays bounded. */
+ * refused; no published tokenizer has them there. A run of byte tokens that has gone wrong gives a
+ * U+FFFD per byte at once; one of valid text longer than RUN_BYTES_MAX is shown up to there, so
+ * that memory stays bounded and a reader is not kept waiting: the one case where what comes later
+ * (a broken character, kilobytes on) can no longer change what the library would. */
 #include "decoder.h"
 
 #include "base/status.h"
@@ -158,34 +160,55 @@ static void flush_partial(const struct flow *flow) {
     flow->state->n_partial = 0;
 }
 
+/* U+FFFD may be written out: EF BF BD is no error. */
+static bool is_replacement(const struct buf *run, size_t at) {
+    return run->len - at == 3 && memcmp(run->data + at, "\xEF\xBF\xBD", 3) == 0;
+}
+
+static void flow_replacements(const struct flow *flow, size_t n) {
+    for (size_t i = 0; i < n; i++) flow_on(flow, "\xEF\xBF\xBD", 3);
+}
+
+/* The run has ended. */
 static void flush_run(const struct flow *flow) {
-    struct buf *run = &flow->state->run;
-    if (!run->len) return;
-    if (utf8_valid_prefix(run->data, run->len) == run->len)
-        flow_on(flow, run->data, run->len);
-    else
-        for (size_t i = 0; i < run->len; i++) flow_on(flow, "\xEF\xBF\xBD", 3);
-    buf_clear(run);
+    struct decoder_state *state = flow->state;
+    if (state->n_whole < state->run.len)
+        flow_replacements(flow, state->run.len);
+    else if (state->run.len)
+        flow_on(flow, state->run.data, state->run.len);
+    buf_clear(&state->run);
+    state->n_whole = 0;
+    state->is_run_bad = false;
 }
 
 static void flow_fallback(const struct flow *flow, const char *s, size_t n) {
-    struct buf *run = &flow->state->run;
+    struct decoder_state *state = flow->state;
+    struct buf *run = &state->run;
     int byte = byte_of(s, n);
+    uint32_t c;
     if (byte < 0) {
         flush_run(flow);
         flow_on(flow, s, n);
         return;
     }
     buf_append_char(run, (char)byte);
-    if (run->failed) flow->state->out->failed = true;
-    if (run->len < RUN_BYTES_MAX) return;
-    size_t valid = utf8_valid_prefix(run->data, run->len);
-    if (run->len - valid >= 4) {
-        flush_run(flow);
+    if (run->failed) {
+        state->out->failed = true;
         return;
     }
-    flow_on(flow, run->data, valid);
-    buf_remove_front(run, valid);
+    size_t len = utf8_decode_partial(run->data + state->n_whole, run->len - state->n_whole, &c);
+    state->is_run_bad |= len && c == UTF8_REPLACEMENT && !is_replacement(run, state->n_whole);
+    if (state->is_run_bad) { /* whatever follows: every byte of the run is one */
+        flow_replacements(flow, run->len);
+        buf_clear(run);
+        state->n_whole = 0;
+        return;
+    }
+    state->n_whole += len;
+    if (run->len < RUN_BYTES_MAX || !len) return;
+    flow_on(flow, run->data, run->len);
+    buf_clear(run);
+    state->n_whole = 0;
 }
 
 /* Strip over text that goes on: the start is known, the end is always just behind. */
@@ -394,8 +417,18 @@ void decoder_append_bytes(const struct decoder *d, const char *content, size_t l
 void decoder_start(struct decoder_state *state) {
     memset(state->steps, 0, sizeof state->steps);
     state->n_partial = 0;
+    state->n_whole = 0;
+    state->is_run_bad = false;
     buf_clear(&state->run);
     buf_clear(&state->scratch);
+}
+
+bool decoder_state_copy(const struct decoder_state *from, struct decoder_state *to_out) {
+    *to_out = *from;
+    to_out->scratch = (struct buf){0};
+    to_out->run = (struct buf){0};
+    buf_append(&to_out->run, from->run.data, from->run.len);
+    return !to_out->run.failed;
 }
 
 void decoder_state_deinit(struct decoder_state *state) {
