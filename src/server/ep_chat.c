@@ -19,7 +19,7 @@ static enum radish_status make_prompt(struct exchange *ex, yyjson_val *root, str
     const struct radish_model *model = ex->server->model;
     RADISH_TRY(openai_conversation_read(root, &conversation, err));
     enum radish_status status = radish_render(model, conversation.json, conversation.len,
-                                              /*join_parts=*/true, NULL, &text, &len, err);
+                                              /*adapt=*/true, NULL, &text, &len, err);
     if (!status && *conversation.marker)
         status = openai_marker_cut(conversation.marker, text, &len, err);
     if (!status) status = openai_request_check_text(ex, len, "messages", err);
