@@ -12,9 +12,7 @@
 #include <utf8proc.h>
 
 bool jinja_text_is_space(uint32_t cp) {
-    if (cp < 0x80) return (cp >= 9 && cp <= 13) || (cp >= 0x1C && cp <= 0x20);
-    return cp == 0x85 || cp == 0xA0 || cp == 0x1680 || (cp >= 0x2000 && cp <= 0x200A) ||
-           cp == 0x2028 || cp == 0x2029 || cp == 0x202F || cp == 0x205F || cp == 0x3000;
+    return utf8_is_space(cp);
 }
 
 static bool is_ascii_upper(uint32_t cp) {
