@@ -1,15 +1,22 @@
-/* pretokenizer.c - a list of pieces, cut finer by each step.
+/* pretokenizer.c - steps in a row; a piece runs through all of them before the next is cut.
  *
- * The kinds that files know are compiled into five operations: split (by a pattern or by a class of
- * characters, with what becomes of the matches), cut into words, put a space in front, Metaspace's
- * rewriting, and the byte-level mapping. GPT-2's ByteLevel is three of them: prefix space, split,
- * map. Operations that only cut leave the text alone and write a new list of (start, len); those
- * that rewrite also write a new text. Lists and texts alternate between two of each.
+ * The kinds that files know are compiled into a few operations: split (by a pattern or by a class
+ * of characters, with what becomes of the matches), cut into words, put a space in front,
+ * Metaspace's rewriting, the byte-level mapping. GPT-2's ByteLevel is three of them: prefix space,
+ * split, map.
+ *
+ *   text --op 0--> piece --op 1--> piece --...--> sink (the model)      depth first
+ *
+ * An operation takes a piece of text and pushes what becomes of it. It may still lengthen the last
+ * piece it pushed (push_segment), so one piece waits in the run until the next one comes or the
+ * operation ends; then it goes to the next operation, and behind the last one to the sink. So no
+ * list of pieces exists, which would cost four bytes per byte of text; operations that rewrite have
+ * a buffer each, which holds what became of one piece.
  *
  * The byte-level mapping, nearly always last, is not done at all then: the model looks its bytes
  * up directly (see bpe.c). In the middle (Falcon has it before Digits) it is done as written.
  *
- * Cost: one regex pass, ~100 MB/s; 16 bytes per piece. */
+ * Cost: one regex pass, ~100 MB/s. */
 #include "pretokenizer.h"
 
 #include "base/mem.h"
@@ -49,34 +56,53 @@ struct pretokenizer {
     bool is_byte_level;
 };
 
-/* One operation over all pieces. */
-struct run {
-    struct piece_list *out;
-    struct buf *text_out; /* of operations that rewrite */
-    struct pattern_cursor cursor;
-    size_t piece_start; /* of the piece being cut, in its text */
-    size_t n_before;    /* pieces in `out` when it began */
-    bool is_first;      /* the piece starts where the input started */
-    bool was_match;     /* of the segment before, in this piece */
-    bool failed;        /* out of memory */
+/* What one call works with. */
+struct pipeline {
+    const struct pretokenizer *p;
+    struct pretokenizer_scratch *scratch;
+    pretokenizer_sink_fn sink;
+    void *user;
+    struct radish_error *err;
 };
 
-/* ---- lists of pieces */
+/* One operation over one piece. */
+struct run {
+    struct pipeline *pipeline;
+    uint32_t op_idx;
+    const char *text;     /* the piece; of operations that cut */
+    struct buf *text_out; /* of operations that rewrite; empty at the start */
+    struct pattern_cursor *cursor;
+    bool rewrites, is_first; /* is_first: the piece starts where the input started */
+    bool was_match;          /* of the segment before */
+    bool has_pending;        /* a piece that may still grow: */
+    size_t pending_start, pending_len;
+    enum radish_status status; /* of what the pieces met behind this operation */
+};
 
-static void push_piece(struct run *run, size_t start, size_t len) {
-    struct piece_list *list = run->out;
-    if (list->n_pieces == list->capacity) {
-        size_t capacity = list->capacity ? list->capacity * 2 : 64, bytes;
-        struct piece *pieces =
-            mem_mul(capacity, sizeof *pieces, &bytes) ? realloc(list->pieces, bytes) : NULL;
-        if (!pieces) {
-            run->failed = true;
-            return;
-        }
-        list->pieces = pieces;
-        list->capacity = capacity;
+/* ---- from one operation to the next */
+
+static enum radish_status run_from(struct pipeline *pipeline, uint32_t op_idx, const char *s,
+                                   size_t n, bool is_first);
+
+/* Empty matches give empty pieces, which count while joining but go no further. */
+static void flush_piece(struct run *run) {
+    const char *text = run->rewrites ? run->text_out->data : run->text;
+    if (run->has_pending && run->pending_len && run->status == RADISH_OK) {
+        if (run->text_out->failed)
+            run->status = error_nomem(run->pipeline->err);
+        else
+            run->status = run_from(run->pipeline, run->op_idx + 1, text + run->pending_start,
+                                   run->pending_len, run->is_first && run->pending_start == 0);
     }
-    list->pieces[list->n_pieces++] = (struct piece){start, len};
+    run->has_pending = false;
+}
+
+/* [start, start + len) of the piece that is cut, or of text_out. */
+static void push_piece(struct run *run, size_t start, size_t len) {
+    flush_piece(run);
+    run->has_pending = true;
+    run->pending_start = start;
+    run->pending_len = len;
 }
 
 /* Takes segment [start, end) of the current piece, a match or what lies between matches, and lets
@@ -84,7 +110,7 @@ static void push_piece(struct run *run, size_t start, size_t len) {
 static void push_segment(struct run *run, const struct op *op, size_t start, size_t end,
                          bool is_match) {
     is_match ^= op->is_inverted;
-    bool has_last = run->out->n_pieces > run->n_before, joins = false;
+    bool has_last = run->has_pending, joins = false;
     switch (op->behavior) {
     case SPEC_BEHAVIOR_REMOVED:
         if (is_match) return;
@@ -96,18 +122,9 @@ static void push_segment(struct run *run, const struct op *op, size_t start, siz
     }
     run->was_match = is_match;
     if (joins)
-        run->out->pieces[run->out->n_pieces - 1].len += end - start;
+        run->pending_len += end - start;
     else
-        push_piece(run, run->piece_start + start, end - start);
-}
-
-/* Empty matches give empty pieces, which count while joining but do not stay. */
-static void drop_empty_pieces(struct run *run) {
-    struct piece_list *list = run->out;
-    size_t kept = run->n_before;
-    for (size_t i = run->n_before; i < list->n_pieces; i++)
-        if (list->pieces[i].len) list->pieces[kept++] = list->pieces[i];
-    list->n_pieces = kept;
+        push_piece(run, start, end - start);
 }
 
 /* ---- the operations */
@@ -116,16 +133,15 @@ static enum radish_status split_by_pattern(struct run *run, const struct op *op,
                                            size_t n, struct radish_error *err) {
     size_t before = 0, start, end;
     bool found;
-    pattern_cursor_start(&run->cursor, s, n);
+    pattern_cursor_start(run->cursor, s, n);
     for (;;) {
-        RADISH_TRY(pattern_cursor_next(&run->cursor, &found, &start, &end, err));
-        if (!found) break;
+        RADISH_TRY(pattern_cursor_next(run->cursor, &found, &start, &end, err));
+        if (!found || run->status != RADISH_OK) break;
         if (before != start) push_segment(run, op, before, start, /*is_match=*/false);
         push_segment(run, op, start, end, /*is_match=*/true);
         before = end;
     }
     if (before != n) push_segment(run, op, before, n, /*is_match=*/false);
-    drop_empty_pieces(run);
     return RADISH_OK;
 }
 
@@ -157,11 +173,11 @@ static enum radish_status cut_words(struct run *run, const struct op *op, const 
         len = utf8_decode(s + at, n - at, &c);
         int next = unicode_is_space(c) ? SPACE : unicode_is_word(c) ? WORD : OTHER;
         if (kind == next) continue;
-        if (kind != SPACE) push_piece(run, run->piece_start + start, at - start);
+        if (kind != SPACE) push_piece(run, start, at - start);
         kind = next;
         start = at;
     }
-    if (kind != SPACE) push_piece(run, run->piece_start + start, n - start);
+    if (kind != SPACE) push_piece(run, start, n - start);
     return RADISH_OK;
 }
 
@@ -316,53 +332,52 @@ bool pretokenizer_is_byte_level(const struct pretokenizer *p) {
 }
 
 void pretokenizer_scratch_deinit(struct pretokenizer_scratch *scratch) {
-    for (int i = 0; i < 2; i++) {
-        free(scratch->lists[i].pieces);
-        buf_deinit(&scratch->texts[i]);
+    for (uint32_t i = 0; i < scratch->n_stages; i++) {
+        pattern_cursor_deinit(&scratch->stages[i].cursor);
+        buf_deinit(&scratch->stages[i].text);
     }
+    free(scratch->stages);
     *scratch = (struct pretokenizer_scratch){0};
 }
 
 /* ---- run */
 
-static enum radish_status run_op(const struct op *op, const struct piece_list *in, bool is_first,
-                                 struct piece_list *out, struct buf *text_out,
-                                 struct radish_error *err) {
-    struct run run = {.out = out, .text_out = text_out};
-    enum radish_status status = RADISH_OK;
-    out->n_pieces = 0;
-    if (op->rewrites) buf_clear(text_out);
-    if (op->pattern) RADISH_TRY(pattern_cursor_init(&run.cursor, op->pattern, err));
-    for (size_t i = 0; i < in->n_pieces && status == RADISH_OK; i++) {
-        run.piece_start = in->pieces[i].start;
-        run.n_before = out->n_pieces;
-        run.is_first = is_first && i == 0 && run.piece_start == 0;
-        run.was_match = false;
-        status = op->fn(&run, op, in->text + run.piece_start, in->pieces[i].len, err);
-    }
-    pattern_cursor_deinit(&run.cursor);
-    if (status == RADISH_OK && (run.failed || text_out->failed)) status = error_nomem(err);
-    out->text = op->rewrites ? text_out->data : in->text;
-    return status;
+static enum radish_status run_from(struct pipeline *pipeline, uint32_t op_idx, const char *s,
+                                   size_t n, bool is_first) {
+    if (op_idx == pipeline->p->n_ops) return pipeline->sink(pipeline->user, s, n, pipeline->err);
+    const struct op *op = &pipeline->p->ops[op_idx];
+    struct pretokenizer_stage *stage = &pipeline->scratch->stages[op_idx];
+    struct run run = {.pipeline = pipeline,
+                      .op_idx = op_idx,
+                      .text = s,
+                      .text_out = &stage->text,
+                      .cursor = &stage->cursor,
+                      .rewrites = op->rewrites,
+                      .is_first = is_first};
+    buf_clear(run.text_out);
+    enum radish_status status = op->fn(&run, op, s, n, pipeline->err);
+    if (status == RADISH_OK) flush_piece(&run);
+    return status == RADISH_OK ? run.status : status;
+}
+
+static enum radish_status prepare_scratch(const struct pretokenizer *p,
+                                          struct pretokenizer_scratch *scratch,
+                                          struct radish_error *err) {
+    if (scratch->stages) return RADISH_OK;
+    scratch->stages = mem_zalloc(p->n_ops, sizeof *scratch->stages);
+    if (!scratch->stages) return error_nomem(err);
+    scratch->n_stages = p->n_ops;
+    for (uint32_t i = 0; i < p->n_ops; i++)
+        if (p->ops[i].pattern)
+            RADISH_TRY(pattern_cursor_init(&scratch->stages[i].cursor, p->ops[i].pattern, err));
+    return RADISH_OK;
 }
 
 enum radish_status pretokenizer_run(const struct pretokenizer *p, const char *text, size_t len,
                                     bool is_first, struct pretokenizer_scratch *scratch,
-                                    const struct piece_list **pieces_out,
+                                    pretokenizer_sink_fn sink, void *user,
                                     struct radish_error *err) {
-    struct piece_list *in = &scratch->lists[0];
-    struct run whole = {.out = in};
-    unsigned list_idx = 0, text_idx = 0;
-    in->text = text;
-    in->n_pieces = 0;
-    if (len) push_piece(&whole, 0, len);
-    if (whole.failed) return error_nomem(err);
-    for (uint32_t i = 0; i < p->n_ops; i++) {
-        struct piece_list *out = &scratch->lists[list_idx ^= 1];
-        RADISH_TRY(run_op(&p->ops[i], in, is_first, out, &scratch->texts[text_idx], err));
-        if (p->ops[i].rewrites) text_idx ^= 1;
-        in = out;
-    }
-    *pieces_out = in;
-    return RADISH_OK;
+    struct pipeline pipeline = {p, scratch, sink, user, err};
+    RADISH_TRY(prepare_scratch(p, scratch, err));
+    return len ? run_from(&pipeline, 0, text, len, is_first) : RADISH_OK;
 }

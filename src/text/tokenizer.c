@@ -158,16 +158,18 @@ struct encoding {
     struct token_scratch model;
 };
 
+static enum radish_status encode_piece(void *user, const char *piece, size_t len,
+                                       struct radish_error *err) {
+    struct encoding *e = user;
+    const struct tokenizer *t = e->tokenizer;
+    return t->model_ops->encode(t->model, piece, len, &e->model, &e->ids) ? RADISH_OK
+                                                                          : error_nomem(err);
+}
+
 static enum radish_status encode_plain(struct encoding *e, const char *text, size_t len,
                                        bool is_first, struct radish_error *err) {
-    const struct tokenizer *t = e->tokenizer;
-    const struct piece_list *list;
-    RADISH_TRY(pretokenizer_run(t->pretokenizer, text, len, is_first, &e->pieces, &list, err));
-    for (size_t i = 0; i < list->n_pieces; i++)
-        if (!t->model_ops->encode(t->model, list->text + list->pieces[i].start, list->pieces[i].len,
-                                  &e->model, &e->ids))
-            return error_nomem(err);
-    return RADISH_OK;
+    return pretokenizer_run(e->tokenizer->pretokenizer, text, len, is_first, &e->pieces,
+                            encode_piece, e, err);
 }
 
 /* A part of the text without raw added tokens. */

@@ -3,7 +3,17 @@
 #include "text_spec.h"
 
 #include "base/buf.h"
+#include "base/status.h"
 #include "text/pretokenizer.h"
+
+static enum radish_status append_piece(void *user, const char *piece, size_t len,
+                                       struct radish_error *err) {
+    struct buf *out = user;
+    (void)err;
+    if (out->len) buf_append_char(out, '|');
+    buf_append(out, piece, len);
+    return RADISH_OK;
+}
 
 /* The pieces of a text, joined by '|'. */
 static void cut(const struct spec_pretokenizer *steps, uint32_t n, const char *text, bool is_first,
@@ -11,16 +21,12 @@ static void cut(const struct spec_pretokenizer *steps, uint32_t n, const char *t
     struct radish_error err = {0};
     struct pretokenizer_scratch scratch = {0};
     struct pretokenizer *p;
-    const struct piece_list *list;
     if (pretokenizer_create(steps, n, &p, &err) != RADISH_OK) fail_msg("%s", err.msg);
-    if (pretokenizer_run(p, text, strlen(text), is_first, &scratch, &list, &err) != RADISH_OK)
-        fail_msg("%s", err.msg);
     buf_clear(out);
     buf_reserve(out, 1);
-    for (size_t i = 0; i < list->n_pieces; i++) {
-        if (i) buf_append_char(out, '|');
-        buf_append(out, list->text + list->pieces[i].start, list->pieces[i].len);
-    }
+    if (pretokenizer_run(p, text, strlen(text), is_first, &scratch, append_piece, out, &err) !=
+        RADISH_OK)
+        fail_msg("%s", err.msg);
     pretokenizer_scratch_deinit(&scratch);
     pretokenizer_destroy(p);
 }
@@ -164,15 +170,42 @@ static void test_a_pattern_that_explodes_is_an_error_not_a_hang(void **state) {
     struct pretokenizer_scratch scratch = {0};
     struct radish_error err = {0};
     struct pretokenizer *p;
-    const struct piece_list *list;
+    struct buf out = {0};
     char text[200];
     (void)state;
     memset(text, 'a', sizeof text);
     assert_int_equal(pretokenizer_create(&step, 1, &p, &err), RADISH_OK);
 
-    assert_int_equal(pretokenizer_run(p, text, sizeof text, true, &scratch, &list, &err),
-                     RADISH_E_LIMIT);
+    assert_int_equal(
+        pretokenizer_run(p, text, sizeof text, true, &scratch, append_piece, &out, &err),
+        RADISH_E_LIMIT);
 
+    buf_deinit(&out);
+    pretokenizer_scratch_deinit(&scratch);
+    pretokenizer_destroy(p);
+}
+
+static enum radish_status refuse_piece(void *user, const char *piece, size_t len,
+                                       struct radish_error *err) {
+    unsigned *n_calls = user;
+    (void)piece, (void)len;
+    return ++*n_calls < 3 ? RADISH_OK : error_nomem(err);
+}
+
+static void test_pieces_stop_when_the_sink_fails(void **state) {
+    const struct spec_pretokenizer step = split(" ", SPEC_BEHAVIOR_ISOLATED, false);
+    struct pretokenizer_scratch scratch = {0};
+    struct radish_error err = {0};
+    struct pretokenizer *p;
+    unsigned n_calls = 0;
+    (void)state;
+    assert_int_equal(pretokenizer_create(&step, 1, &p, &err), RADISH_OK);
+
+    assert_int_equal(
+        pretokenizer_run(p, "a b c d", 7, true, &scratch, refuse_piece, &n_calls, &err),
+        RADISH_E_NOMEM);
+
+    assert_int_equal(n_calls, 3);
     pretokenizer_scratch_deinit(&scratch);
     pretokenizer_destroy(p);
 }
@@ -188,6 +221,7 @@ int main(void) {
         cmocka_unit_test(test_metaspace_marks_words),
         cmocka_unit_test(test_patterns_that_do_not_compile_are_refused),
         cmocka_unit_test(test_a_pattern_that_explodes_is_an_error_not_a_hang),
+        cmocka_unit_test(test_pieces_stop_when_the_sink_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
