@@ -1,9 +1,9 @@
 /* jinja_filter_text.c - filters that work on texts and numbers, with the signatures of Jinja's.
  *
  * Each converts its input as Jinja's does: most take str(value) of anything, a few (indent) insist
- * on a text. Where a filter fails in Python, it fails here with the same kind of message. Absent
- * are urlize, wordwrap, pprint, random, striptags and xmlattr: a template that names one fails to
- * compile, as with any unknown filter. */
+ * on a text. Where a filter fails in Python, it fails here with the same kind of message. One fails
+ * always: random. The same chat must give the same prompt, or no prefix of it could be found again.
+ */
 #include "jinja_builtin.h"
 
 #include "base/utf8.h"
@@ -452,6 +452,13 @@ static bool filter_filesizeformat(struct jinja_run *run, const struct jinja_call
     return jinja_str_take(run, &b, out);
 }
 
+static bool filter_random(struct jinja_run *run, const struct jinja_call *call,
+                          struct jinja_value *out) {
+    (void)call, (void)out;
+    return jinja_fail(run, "the filter 'random' is refused: the same conversation must always give "
+                           "the same prompt");
+}
+
 const struct jinja_builtin jinja_filters_text[] = {
     {"abs", filter_abs, 1, 1, "x"},
     {"capitalize", filter_capitalize, 1, 1, "s"},
@@ -465,16 +472,23 @@ const struct jinja_builtin jinja_filters_text[] = {
     {"indent", filter_indent, 1, 4, "s,width,first,blank"},
     {"int", filter_int, 1, 3, "value,default,base"},
     {"lower", filter_lower, 1, 1, "s"},
+    {"pprint", jinja_filter_pprint, 1, 1, "value"},
+    {"random", filter_random, 1, 1, "seq"},
     {"replace", filter_replace, 3, 4, "s,old,new,count"},
     {"round", filter_round, 1, 3, "value,precision,method"},
     {"safe", filter_safe, 1, 1, "value"},
     {"string", filter_string, 1, 1, "s"},
+    {"striptags", jinja_filter_striptags, 1, 1, "value"},
     {"title", filter_title, 1, 1, "s"},
     {"tojson", filter_tojson, 1, 5, "x,ensure_ascii,indent,separators,sort_keys"},
     {"trim", filter_trim, 1, 2, "value,chars"},
     {"truncate", filter_truncate, 1, 5, "s,length,killwords,end,leeway"},
     {"upper", filter_upper, 1, 1, "s"},
     {"urlencode", filter_urlencode, 1, 1, "value"},
+    {"urlize", jinja_filter_urlize, 1, 6, "value,trim_url_limit,nofollow,target,rel,extra_schemes"},
     {"wordcount", filter_wordcount, 1, 1, "s"},
+    {"wordwrap", jinja_filter_wordwrap, 1, 5,
+     "s,width,break_long_words,wrapstring,break_on_hyphens"},
+    {"xmlattr", jinja_filter_xmlattr, 1, 2, "d,autospace"},
 };
 const size_t jinja_n_filters_text = sizeof(jinja_filters_text) / sizeof(jinja_filters_text[0]);
