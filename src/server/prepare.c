@@ -2,9 +2,10 @@
  *
  * An HTTP thread serves many connections. A body of tens of megabytes, or a template that loops,
  * takes it seconds; meanwhile every stream on that thread would stand still and /health would not
- * answer. So generation requests are handed to a few threads of their own and the connection sleeps
- * (suspended) until the first event. The hand-over costs some ten microseconds per request. It also
- * bounds memory: only as many JSON trees exist at once as there are preparing threads. */
+ * answer. So requests that are work are handed to a few threads of their own and the connection
+ * sleeps (suspended) until the first event, or the answer. The hand-over costs some ten
+ * microseconds per request. It also bounds memory: only as many JSON trees exist at once as there
+ * are preparing threads. */
 #include "prepare.h"
 
 #include "base/mem.h"
@@ -25,14 +26,11 @@ struct prepare {
 
 static void prepare_one(struct exchange *ex) {
     struct radish_error err = {0};
-    pthread_mutex_lock(&ex->lock);
-    bool is_wanted = !ex->is_gone;
-    pthread_mutex_unlock(&ex->lock);
-    enum radish_status status = RADISH_AGAIN;
-    if (is_wanted && !atomic_load(&ex->server->is_aborting)) status = ex->route->handle(ex, &err);
+    bool is_wanted = !exchange_is_gone(ex) && !atomic_load(&ex->server->is_aborting);
+    enum radish_status status = is_wanted ? ex->route->handle(ex, &err) : RADISH_AGAIN;
     exchange_drop_body(ex);
     if (status) exchange_set_error(ex, status, &err);
-    exchange_set_prepared(ex, status != RADISH_OK);
+    exchange_set_prepared(ex, ex->reply.status != 0);
     exchange_unref(ex);
 }
 

@@ -13,6 +13,11 @@ static const struct route routes[] = {
     {"GET", "/v1/models/", true, true, false, ep_models_get},
     {"POST", "/v1/chat/completions", false, true, true, ep_chat},
     {"POST", "/v1/completions", false, true, true, ep_completions},
+    {"POST", "/tokenize", false, true, true, ep_tokenize},
+    {"POST", "/v1/tokenize", false, true, true, ep_tokenize},
+    {"POST", "/detokenize", false, true, true, ep_detokenize},
+    {"POST", "/v1/detokenize", false, true, true, ep_detokenize},
+    {"POST", "/apply-template", false, true, true, ep_template},
 };
 
 static bool has_path(const struct route *route, const char *path) {

@@ -10,10 +10,10 @@ struct exchange;
 struct route {
     const char *method;
     const char *path;
-    bool is_prefix;     /* path ends in '/'; what follows it names something */
-    bool needs_key;     /* where the server has keys */
-    bool is_generation; /* runs on a preparing thread, starts a generation, 503 while stopping */
-    /* OK: ex->reply is filled (or, for a generation, on its way). Otherwise err says why. */
+    bool is_prefix; /* path ends in '/'; what follows it names something */
+    bool needs_key; /* where the server has keys */
+    bool is_work;   /* runs on a preparing thread; 503 while stopping or past the connections */
+    /* OK: ex->reply is filled, or a generation has been started. Otherwise err says why. */
     enum radish_status (*handle)(struct exchange *ex, struct radish_error *err);
 };
 
@@ -23,6 +23,9 @@ const struct route *router_find(const char *method, const char *path, const char
 
 enum radish_status ep_chat(struct exchange *ex, struct radish_error *err);
 enum radish_status ep_completions(struct exchange *ex, struct radish_error *err);
+enum radish_status ep_template(struct exchange *ex, struct radish_error *err);
+enum radish_status ep_tokenize(struct exchange *ex, struct radish_error *err);
+enum radish_status ep_detokenize(struct exchange *ex, struct radish_error *err);
 enum radish_status ep_models_list(struct exchange *ex, struct radish_error *err);
 enum radish_status ep_models_get(struct exchange *ex, struct radish_error *err);
 enum radish_status ep_health(struct exchange *ex, struct radish_error *err);
