@@ -109,7 +109,7 @@ enum radish_status radish_model_open(const char *path, const struct radish_model
         status = model_file_open(model->path, /*text_only_ok=*/true, &model->file, err);
     if (status == RADISH_OK)
         status = model_text_open(model->file, &text_options, &model->text, err);
-    if (status == RADISH_OK) template_traits_find(model->text, &model->traits);
+    if (status == RADISH_OK) status = template_traits_find(model->text, &model->traits, err);
     if (status == RADISH_OK && !(model->name = find_name(model->path))) status = error_nomem(err);
     if (status != RADISH_OK) {
         radish_model_close(model);

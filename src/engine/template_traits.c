@@ -50,8 +50,8 @@
 struct probe {
     const struct model_text *text;
     struct buf json;
-    char *out;    /* of the last render that succeeded, or NULL */
-    bool is_over; /* a limit was met: nothing more is asked */
+    char *out;                /* of the last render that succeeded, or NULL */
+    bool is_over, has_failed; /* a limit was met, or memory: nothing more is asked */
 };
 
 static size_t count(const char *text, const char *word) {
@@ -71,7 +71,8 @@ static bool render(struct probe *p, bool has_tools) {
     if (p->json.failed) return false;
     enum radish_status status =
         chat_render(p->text, NULL, p->json.data, p->json.len, NULL, &p->out, &len, &err);
-    if (status == RADISH_E_LIMIT || status == RADISH_E_NOMEM) p->is_over = true;
+    p->has_failed = p->has_failed || status == RADISH_E_NOMEM;
+    if (status == RADISH_E_LIMIT || p->has_failed) p->is_over = true;
     return status == RADISH_OK;
 }
 
@@ -173,17 +174,21 @@ static const char *content_name(enum template_content content) {
     return content == TEMPLATE_TEXT ? "text" : content == TEMPLATE_PARTS ? "parts" : "any";
 }
 
-void template_traits_find(const struct model_text *text, struct template_traits *traits_out) {
+enum radish_status template_traits_find(const struct model_text *text,
+                                        struct template_traits *traits_out,
+                                        struct radish_error *err) {
     struct probe p = {.text = text};
     *traits_out = (struct template_traits){0};
-    if (!text->template) return;
+    if (!text->template) return RADISH_OK;
     buf_init(&p.json, 0);
     find_calls(&p, traits_out);
     for (int role = 0; role < TEMPLATE_ROLES; role++)
         traits_out->content[role] = find_content(&p, traits_out, (enum template_role)role);
     traits_out->has_developer = has_quoted(text, "developer");
+    bool has_failed = p.has_failed || p.json.failed;
     radish_free(p.out);
     buf_deinit(&p.json);
+    if (has_failed) return error_nomem(err);
     log_debug("template",
               "content of system: %s, user: %s, assistant: %s, tool: %s; developer is %s; beside "
               "tool calls null is %s; their arguments are %s",
@@ -194,6 +199,7 @@ void template_traits_find(const struct model_text *text, struct template_traits 
               traits_out->has_developer ? "a role" : "the system",
               traits_out->has_null_content ? "kept" : "empty",
               traits_out->has_text_arguments ? "text" : "a mapping");
+    return RADISH_OK;
 }
 
 enum template_role template_role_find(const char *name) {

@@ -26,8 +26,10 @@ struct template_traits {
 };
 
 /* Renders some twenty conversations of one to three messages. text without a template gives zeroes.
- */
-void template_traits_find(const struct model_text *text, struct template_traits *traits_out);
+ * E_NOMEM only. */
+enum radish_status template_traits_find(const struct model_text *text,
+                                        struct template_traits *traits_out,
+                                        struct radish_error *err) RADISH_CHECK_RESULT;
 
 enum template_role template_role_find(const char *name);
 
