@@ -42,6 +42,8 @@ struct decoder_state {
     struct buf run;  /* byte tokens in a row: whether they are text is known at their end */
     size_t n_whole;  /* of run: bytes of whole characters */
     bool is_run_bad; /* the run is no text: its bytes have become U+FFFD, and so will the rest */
+    struct buf word; /* BPEDecoder: the last token, or what of it waits for a next one */
+    struct buf last; /* CTC: the last token */
     struct buf scratch;
     struct buf *out; /* during push and finish */
 };

@@ -1,9 +1,9 @@
 /* pretokenizer.c - steps in a row; a piece runs through all of them before the next is cut.
  *
  * The kinds that files know are compiled into a few operations: split (by a pattern or by a class
- * of characters, with what becomes of the matches), cut into words, put a space in front,
- * Metaspace's rewriting, the byte-level mapping. GPT-2's ByteLevel is three of them: prefix space,
- * split, map.
+ * of characters, with what becomes of the matches), cut into words, scripts or lengths, put a space
+ * in front, Metaspace's rewriting, the byte-level mapping. GPT-2's ByteLevel is three of them:
+ * prefix space, split, map.
  *
  *   text --op 0--> piece --op 1--> piece --...--> sink (the model)      depth first
  *
@@ -12,6 +12,9 @@
  * operation ends; then it goes to the next operation, and behind the last one to the sink. So no
  * list of pieces exists, which would cost four bytes per byte of text; operations that rewrite have
  * a buffer each, which holds what became of one piece.
+ *
+ * Metaspace may mark only what comes first. The library means pieces that begin with a character
+ * made from the input's first one, and so a piece brings along how much of its start is that.
  *
  * The byte-level mapping, nearly always last, is not done at all then: the model looks its bytes
  * up directly (see bpe.c). In the middle (Falcon has it before Digits) it is done as written.
@@ -25,6 +28,7 @@
 #include "byte_level.h"
 #include "pattern.h"
 #include "unicode.h"
+#include "unicode_script.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +52,7 @@ struct op {
     bool is_inverted;
     struct spec_str replacement; /* a copy; [len] one character */
     enum spec_prepend prepend;
+    uint32_t n_chars;
 };
 
 struct pretokenizer {
@@ -72,9 +77,11 @@ struct run {
     const char *text;     /* the piece; of operations that cut */
     struct buf *text_out; /* of operations that rewrite; empty at the start */
     struct pattern_cursor *cursor;
-    bool rewrites, is_first; /* is_first: the piece starts where the input started */
-    bool was_match;          /* of the segment before */
-    bool has_pending;        /* a piece that may still grow: */
+    size_t first_len; /* bytes of the piece that come from the input's first character */
+    size_t first_out; /* and of text_out; set by operations that rewrite */
+    bool rewrites;
+    bool was_match;   /* of the segment before */
+    bool has_pending; /* a piece that may still grow: */
     size_t pending_start, pending_len;
     enum radish_status status; /* of what the pieces met behind this operation */
 };
@@ -82,17 +89,18 @@ struct run {
 /* ---- from one operation to the next */
 
 static enum radish_status run_from(struct pipeline *pipeline, uint32_t op_idx, const char *s,
-                                   size_t n, bool is_first);
+                                   size_t n, size_t first_len);
 
 /* Empty matches give empty pieces, which count while joining but go no further. */
 static void flush_piece(struct run *run) {
     const char *text = run->rewrites ? run->text_out->data : run->text;
+    size_t first_end = run->rewrites ? run->first_out : run->first_len, start = run->pending_start;
     if (run->has_pending && run->pending_len && run->status == RADISH_OK) {
         if (run->text_out->failed)
             run->status = error_nomem(run->pipeline->err);
         else
-            run->status = run_from(run->pipeline, run->op_idx + 1, text + run->pending_start,
-                                   run->pending_len, run->is_first && run->pending_start == 0);
+            run->status = run_from(run->pipeline, run->op_idx + 1, text + start, run->pending_len,
+                                   start < first_end ? first_end - start : 0);
     }
     run->has_pending = false;
 }
@@ -181,42 +189,88 @@ static enum radish_status cut_words(struct run *run, const struct op *op, const 
     return RADISH_OK;
 }
 
+/* Every n_chars characters; the last piece may be shorter. */
+static enum radish_status cut_lengths(struct run *run, const struct op *op, const char *s, size_t n,
+                                      struct radish_error *err) {
+    size_t start = 0;
+    uint32_t n_chars = 0;
+    (void)err;
+    for (size_t at = 0; at < n;) {
+        uint32_t c;
+        at += utf8_decode(s + at, n - at, &c);
+        if (++n_chars < op->n_chars && at < n) continue;
+        push_piece(run, start, at - start);
+        start = at;
+        n_chars = 0;
+    }
+    return RADISH_OK;
+}
+
+/* Where the script changes; spaces and characters without a script belong to what is before them.
+ * Where nothing is before them they are lost, and so is a text of nothing else: the library's way.
+ */
+static enum radish_status cut_scripts(struct run *run, const struct op *op, const char *s, size_t n,
+                                      struct radish_error *err) {
+    size_t start = n;
+    uint8_t last = UNICODE_SCRIPT_ANY;
+    (void)op, (void)err;
+    for (size_t at = 0, len; at < n; at += len) {
+        uint32_t c;
+        len = utf8_decode(s + at, n - at, &c);
+        uint8_t script = unicode_script_class(c);
+        if (script == UNICODE_SCRIPT_ANY || script == last) continue;
+        if (start < n) push_piece(run, start, at - start);
+        start = at;
+        last = script;
+    }
+    if (start < n) push_piece(run, start, n - start);
+    return RADISH_OK;
+}
+
 static enum radish_status put_prefix_space(struct run *run, const struct op *op, const char *s,
                                            size_t n, struct radish_error *err) {
-    size_t start = run->text_out->len;
     (void)op, (void)err;
     if (s[0] != ' ') buf_append_char(run->text_out, ' ');
+    if (run->first_len) run->first_out = run->first_len + run->text_out->len;
     buf_append(run->text_out, s, n);
-    push_piece(run, start, run->text_out->len - start);
+    push_piece(run, 0, run->text_out->len);
     return RADISH_OK;
+}
+
+static void append_marked(const struct spec_str *mark, const char *s, size_t n, struct buf *out) {
+    for (size_t at = 0; at < n;) {
+        const char *space = memchr(s + at, ' ', n - at);
+        size_t end = space ? (size_t)(space - s) : n;
+        buf_append(out, s + at, end - at);
+        if (space) buf_append(out, mark->data, mark->len);
+        at = end + 1;
+    }
 }
 
 static enum radish_status put_metaspace(struct run *run, const struct op *op, const char *s,
                                         size_t n, struct radish_error *err) {
     const struct spec_str *mark = &op->replacement;
-    size_t start = run->text_out->len;
+    size_t first = run->first_len < n ? run->first_len : n;
     bool starts_marked = s[0] == ' ' || (n >= mark->len && memcmp(s, mark->data, mark->len) == 0);
     (void)err;
-    if (!starts_marked && (op->prepend == SPEC_PREPEND_ALWAYS ||
-                           (op->prepend == SPEC_PREPEND_FIRST && run->is_first)))
+    if (!starts_marked &&
+        (op->prepend == SPEC_PREPEND_ALWAYS || (op->prepend == SPEC_PREPEND_FIRST && first)))
         buf_append(run->text_out, mark->data, mark->len);
-    for (size_t at = 0; at < n;) {
-        const char *space = memchr(s + at, ' ', n - at);
-        size_t end = space ? (size_t)(space - s) : n;
-        buf_append(run->text_out, s + at, end - at);
-        if (space) buf_append(run->text_out, mark->data, mark->len);
-        at = end + 1;
-    }
-    push_piece(run, start, run->text_out->len - start);
+    append_marked(mark, s, first, run->text_out);
+    run->first_out = first ? run->text_out->len : 0;
+    append_marked(mark, s + first, n - first, run->text_out);
+    push_piece(run, 0, run->text_out->len);
     return RADISH_OK;
 }
 
 static enum radish_status map_bytes(struct run *run, const struct op *op, const char *s, size_t n,
                                     struct radish_error *err) {
-    size_t start = run->text_out->len;
+    size_t first = run->first_len < n ? run->first_len : n;
     (void)op, (void)err;
-    byte_level_append_chars(s, n, run->text_out);
-    push_piece(run, start, run->text_out->len - start);
+    byte_level_append_chars(s, first, run->text_out);
+    run->first_out = run->text_out->len;
+    byte_level_append_chars(s + first, n - first, run->text_out);
+    push_piece(run, 0, run->text_out->len);
     return RADISH_OK;
 }
 
@@ -264,7 +318,7 @@ static enum radish_status add_metaspace(struct pretokenizer *p,
                                         const struct spec_pretokenizer *spec,
                                         struct radish_error *err) {
     const struct spec_pattern mark = {spec->replacement, .is_regex = false};
-    if (!spec->replacement.len || spec->replacement.len > 4)
+    if (utf8_count(spec->replacement.data, spec->replacement.len) != 1)
         return error_set(err, RADISH_E_FORMAT, "Metaspace's replacement must be one character");
     struct op *op = add_op(p, put_metaspace, /*rewrites=*/true);
     char *copy = mem_strndup(spec->replacement.data, spec->replacement.len);
@@ -275,12 +329,21 @@ static enum radish_status add_metaspace(struct pretokenizer *p,
     return add_split(p, &mark, SPEC_BEHAVIOR_MERGED_WITH_NEXT, /*is_inverted=*/false, err);
 }
 
+static enum radish_status add_fixed_length(struct pretokenizer *p, uint32_t n_chars,
+                                           struct radish_error *err) {
+    if (!n_chars) return error_set(err, RADISH_E_FORMAT, "FixedLength's length must not be 0");
+    add_op(p, cut_lengths, /*rewrites=*/false)->n_chars = n_chars;
+    return RADISH_OK;
+}
+
 static enum radish_status add_step(struct pretokenizer *p, const struct spec_pretokenizer *spec,
                                    bool is_last, struct radish_error *err) {
     switch (spec->kind) {
     case SPEC_PRETOKENIZER_SPLIT:
         return add_split(p, &spec->pattern, spec->behavior, spec->is_inverted, err);
     case SPEC_PRETOKENIZER_CHAR_DELIMITER:
+        if (utf8_count(spec->pattern.text.data, spec->pattern.text.len) != 1)
+            return error_set(err, RADISH_E_FORMAT, "the delimiter must be one character");
         return add_split(p, &spec->pattern, SPEC_BEHAVIOR_REMOVED, /*is_inverted=*/false, err);
     case SPEC_PRETOKENIZER_BYTE_LEVEL: return add_byte_level(p, spec, is_last, err);
     case SPEC_PRETOKENIZER_METASPACE: return add_metaspace(p, spec, err);
@@ -292,6 +355,13 @@ static enum radish_status add_step(struct pretokenizer *p, const struct spec_pre
         return add_class_split(p, unicode_is_punctuation, spec->behavior);
     case SPEC_PRETOKENIZER_WHITESPACE_SPLIT:
         return add_class_split(p, unicode_is_space, SPEC_BEHAVIOR_REMOVED);
+    case SPEC_PRETOKENIZER_BERT:
+        RADISH_TRY(add_class_split(p, unicode_is_space, SPEC_BEHAVIOR_REMOVED));
+        return add_class_split(p, unicode_is_punctuation, SPEC_BEHAVIOR_ISOLATED);
+    case SPEC_PRETOKENIZER_UNICODE_SCRIPTS:
+        add_op(p, cut_scripts, /*rewrites=*/false);
+        return RADISH_OK;
+    case SPEC_PRETOKENIZER_FIXED_LENGTH: return add_fixed_length(p, spec->n_chars, err);
     case SPEC_PRETOKENIZER_WHITESPACE: add_op(p, cut_words, /*rewrites=*/false); return RADISH_OK;
     case SPEC_PRETOKENIZER_COUNT: break;
     }
@@ -327,6 +397,12 @@ void pretokenizer_destroy(struct pretokenizer *p) {
     free(p);
 }
 
+bool pretokenizer_asks_first(const struct pretokenizer *p) {
+    for (uint32_t i = 0; i < p->n_ops; i++)
+        if (p->ops[i].fn == put_metaspace && p->ops[i].prepend == SPEC_PREPEND_FIRST) return true;
+    return false;
+}
+
 bool pretokenizer_is_byte_level(const struct pretokenizer *p) {
     return p->is_byte_level;
 }
@@ -343,7 +419,7 @@ void pretokenizer_scratch_deinit(struct pretokenizer_scratch *scratch) {
 /* ---- run */
 
 static enum radish_status run_from(struct pipeline *pipeline, uint32_t op_idx, const char *s,
-                                   size_t n, bool is_first) {
+                                   size_t n, size_t first_len) {
     if (op_idx == pipeline->p->n_ops) return pipeline->sink(pipeline->user, s, n, pipeline->err);
     const struct op *op = &pipeline->p->ops[op_idx];
     struct pretokenizer_stage *stage = &pipeline->scratch->stages[op_idx];
@@ -353,7 +429,7 @@ static enum radish_status run_from(struct pipeline *pipeline, uint32_t op_idx, c
                       .text_out = &stage->text,
                       .cursor = &stage->cursor,
                       .rewrites = op->rewrites,
-                      .is_first = is_first};
+                      .first_len = first_len};
     buf_clear(run.text_out);
     enum radish_status status = op->fn(&run, op, s, n, pipeline->err);
     if (status == RADISH_OK) flush_piece(&run);
@@ -374,10 +450,10 @@ static enum radish_status prepare_scratch(const struct pretokenizer *p,
 }
 
 enum radish_status pretokenizer_run(const struct pretokenizer *p, const char *text, size_t len,
-                                    bool is_first, struct pretokenizer_scratch *scratch,
+                                    size_t first_len, struct pretokenizer_scratch *scratch,
                                     pretokenizer_sink_fn sink, void *user,
                                     struct radish_error *err) {
     struct pipeline pipeline = {p, scratch, sink, user, err};
     RADISH_TRY(prepare_scratch(p, scratch, err));
-    return len ? run_from(&pipeline, 0, text, len, is_first) : RADISH_OK;
+    return len ? run_from(&pipeline, 0, text, len, first_len) : RADISH_OK;
 }

@@ -42,11 +42,14 @@ void pretokenizer_destroy(struct pretokenizer *pretokenizer);
  * model, which then takes pieces as raw bytes: the text is not doubled in size. */
 bool pretokenizer_is_byte_level(const struct pretokenizer *pretokenizer);
 
-/* Cuts text[0..len), valid UTF-8, and gives the pieces to sink in order. is_first: the text starts
- * where the whole input started. */
+/* True when pretokenizer_run() looks at first_len. */
+bool pretokenizer_asks_first(const struct pretokenizer *pretokenizer);
+
+/* Cuts text[0..len), valid UTF-8, and gives the pieces to sink in order. first_len: so many bytes
+ * at its start come from the first character of the whole input (0: it starts elsewhere). */
 enum radish_status pretokenizer_run(const struct pretokenizer *pretokenizer, const char *text,
-                                    size_t len, bool is_first, struct pretokenizer_scratch *scratch,
-                                    pretokenizer_sink_fn sink, void *user,
-                                    struct radish_error *err) RADISH_CHECK_RESULT;
+                                    size_t len, size_t first_len,
+                                    struct pretokenizer_scratch *scratch, pretokenizer_sink_fn sink,
+                                    void *user, struct radish_error *err) RADISH_CHECK_RESULT;
 
 #endif
