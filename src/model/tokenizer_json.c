@@ -122,12 +122,52 @@ static enum radish_status read_wordlevel(struct spec_reader *r, yyjson_val *mode
     return spec_reader_str(r, model, "unk_token", &r->spec->unk);
 }
 
+/* [PIECE, SCORE] */
+static enum radish_status read_scored(struct spec_reader *r, yyjson_val *val,
+                                      struct spec_token *out) {
+    yyjson_val *piece = yyjson_arr_get(val, 0), *score = yyjson_arr_get(val, 1);
+    if (!yyjson_is_str(piece) || !yyjson_is_num(score) || yyjson_arr_size(val) != 2)
+        return spec_reader_wrong(r, "vocab", "a list of [piece, score]", val);
+    out->content = spec_reader_str_of(piece);
+    out->score = yyjson_get_num(score);
+    return RADISH_OK;
+}
+
+static enum radish_status read_unigram(struct spec_reader *r, yyjson_val *model) {
+    static const double unk_penalty = 10; /* the library's */
+    yyjson_val *vocab = json_get(model, "vocab"), *unk_id = json_get(model, "unk_id"), *val;
+    struct tokenizer_spec *spec = r->spec;
+    yyjson_arr_iter iter;
+    double lowest = 0;
+    int32_t n = 0;
+    if (!yyjson_is_arr(vocab) || yyjson_arr_size(vocab) > SPEC_TOKENS_MAX)
+        return spec_reader_wrong(r, "vocab", "a list of at most 2^21 pieces", vocab);
+    struct spec_token *tokens = arena_zalloc(r->arena, yyjson_arr_size(vocab), sizeof *tokens);
+    if (!tokens) return error_nomem(r->err);
+    yyjson_arr_iter_init(vocab, &iter);
+    while ((val = yyjson_arr_iter_next(&iter))) {
+        RADISH_TRY(read_scored(r, val, &tokens[n]));
+        if (!n || tokens[n].score < lowest) lowest = tokens[n].score;
+        tokens[n].id = n;
+        n++;
+    }
+    spec->tokens = tokens;
+    spec->n_tokens = (uint32_t)n;
+    spec->unk_score = lowest - unk_penalty;
+    spec->unk_id = -1;
+    if (unk_id && !yyjson_is_null(unk_id))
+        RADISH_TRY(spec_reader_id(r, unk_id, &spec->unk_id));
+    return json_get_bool(model, "byte_fallback", &spec->has_byte_fallback, r->err);
+}
+
 /* Old files do not name the type: the fields tell. */
 static enum radish_status find_model(struct spec_reader *r, yyjson_val *model) {
     yyjson_val *type = json_get(model, "type");
     int kind = SPEC_MODEL_BPE;
     if (type || !json_get(model, "vocab"))
         RADISH_TRY(SPEC_READER_FIND(r, "model", type, SPEC_MODEL_TABLE, &kind));
+    else if (yyjson_is_arr(json_get(model, "vocab")))
+        kind = SPEC_MODEL_UNIGRAM;
     else if (json_get(model, "max_input_chars_per_word"))
         kind = SPEC_MODEL_WORDPIECE;
     else if (!json_get(model, "merges"))
@@ -139,6 +179,7 @@ static enum radish_status find_model(struct spec_reader *r, yyjson_val *model) {
 static enum radish_status read_model(struct spec_reader *r, yyjson_val *root) {
     static const spec_reader_fn readers[SPEC_MODEL_COUNT] = {
         [SPEC_MODEL_BPE] = read_bpe,
+        [SPEC_MODEL_UNIGRAM] = read_unigram,
         [SPEC_MODEL_WORDPIECE] = read_wordpiece,
         [SPEC_MODEL_WORDLEVEL] = read_wordlevel,
     };

@@ -6,8 +6,11 @@
  * refused, with those that are. Defaults of absent fields are those of the tokenizers library. */
 #include "spec_reader.h"
 
+#include "base/base64.h"
 #include "base/json.h"
 #include "base/status.h"
+
+#include <string.h>
 
 /* {"String": "x"} or {"Regex": "x"} */
 static enum radish_status read_pattern(struct spec_reader *r, yyjson_val *part,
@@ -40,6 +43,22 @@ static enum radish_status read_bert_normalizer(struct spec_reader *r, yyjson_val
     return json_get_bool(part, "strip_accents", &step->strips_accents, r->err);
 }
 
+static enum radish_status read_charsmap(struct spec_reader *r, yyjson_val *part,
+                                        struct spec_str *out) {
+    struct buf bytes = {0};
+    struct spec_str text;
+    RADISH_TRY(spec_reader_str(r, part, "precompiled_charsmap", &text));
+    bool ok = base64_decode(text.data, text.len, &bytes);
+    char *copy = ok && !bytes.failed ? arena_alloc(r->arena, bytes.len) : NULL;
+    if (copy && bytes.len) memcpy(copy, bytes.data, bytes.len);
+    *out = (struct spec_str){copy, bytes.len};
+    buf_deinit(&bytes);
+    if (!ok)
+        return error_set_field(r->err, RADISH_E_FORMAT, "precompiled_charsmap",
+                               "tokenizer.json: precompiled_charsmap is not base64");
+    return copy ? RADISH_OK : error_nomem(r->err);
+}
+
 static enum radish_status read_normalizer(struct spec_reader *r, yyjson_val *part) {
     int kind;
     RADISH_TRY(check_steps(r, "normalizer", r->spec->n_normalizers));
@@ -55,6 +74,7 @@ static enum radish_status read_normalizer(struct spec_reader *r, yyjson_val *par
     case SPEC_NORMALIZER_STRIP:
         RADISH_TRY(json_get_bool(part, "strip_left", &step->strips_left, r->err));
         return json_get_bool(part, "strip_right", &step->strips_right, r->err);
+    case SPEC_NORMALIZER_PRECOMPILED: return read_charsmap(r, part, &step->content);
     case SPEC_NORMALIZER_BERT: return read_bert_normalizer(r, part, step);
     default: return RADISH_OK;
     }

@@ -9,7 +9,9 @@
 #include "base/status.h"
 #include "base/utf8.h"
 #include "byte_level.h"
+#include "charsmap.h"
 #include "pattern.h"
+#include "spm_normalizer.h"
 #include "unicode.h"
 
 #include <stdlib.h>
@@ -18,6 +20,8 @@
 struct step {
     enum spec_normalizer_kind kind;
     struct pattern *pattern;
+    struct charsmap *charsmap;
+    struct spm_normalizer *spm;
     struct buf content;
     bool strips_left, strips_right;
 };
@@ -133,6 +137,20 @@ static enum radish_status run_byte_level(const struct step *step, const char *s,
     return RADISH_OK;
 }
 
+static enum radish_status run_precompiled(const struct step *step, const char *s, size_t n,
+                                          struct buf *out, struct radish_error *err) {
+    (void)err;
+    charsmap_normalize(step->charsmap, s, n, out);
+    return RADISH_OK;
+}
+
+static enum radish_status run_sentencepiece(const struct step *step, const char *s, size_t n,
+                                            struct buf *out, struct radish_error *err) {
+    (void)err;
+    spm_normalizer_run(step->spm, s, n, out);
+    return RADISH_OK;
+}
+
 static const step_fn STEP_FNS[SPEC_NORMALIZER_COUNT] = {
     [SPEC_NORMALIZER_NFC] = run_nfc,
     [SPEC_NORMALIZER_NFD] = run_nfd,
@@ -144,6 +162,8 @@ static const step_fn STEP_FNS[SPEC_NORMALIZER_COUNT] = {
     [SPEC_NORMALIZER_PREPEND] = run_prepend,
     [SPEC_NORMALIZER_REPLACE] = run_replace,
     [SPEC_NORMALIZER_BYTE_LEVEL] = run_byte_level,
+    [SPEC_NORMALIZER_PRECOMPILED] = run_precompiled,
+    [SPEC_NORMALIZER_SENTENCEPIECE] = run_sentencepiece,
 };
 
 static enum radish_status add_step(struct normalizer *n, const struct spec_normalizer *spec,
@@ -152,6 +172,10 @@ static enum radish_status add_step(struct normalizer *n, const struct spec_norma
     step->kind = spec->kind;
     step->strips_left = spec->strips_left;
     step->strips_right = spec->strips_right;
+    if (spec->kind == SPEC_NORMALIZER_PRECOMPILED)
+        return charsmap_create(spec->content.data, spec->content.len, &step->charsmap, err);
+    if (spec->kind == SPEC_NORMALIZER_SENTENCEPIECE)
+        return spm_normalizer_create(spec, &step->spm, err);
     buf_append(&step->content, spec->content.data, spec->content.len);
     if (step->content.failed) return error_nomem(err);
     if (spec->kind != SPEC_NORMALIZER_REPLACE) return RADISH_OK;
@@ -180,6 +204,8 @@ void normalizer_destroy(struct normalizer *n) {
     if (!n) return;
     for (uint32_t i = 0; i < n->n_steps; i++) {
         pattern_destroy(n->steps[i].pattern);
+        charsmap_destroy(n->steps[i].charsmap);
+        spm_normalizer_destroy(n->steps[i].spm);
         buf_deinit(&n->steps[i].content);
     }
     free(n);

@@ -192,8 +192,14 @@ static void test_unknown_and_missing_names_are_refused_with_advice(void **state)
     f = vocab_file_bytes(NULL);
     expect_refusal(&f, RADISH_E_UNSUPPORTED, "newer conversion");
     f = (struct vocab_file){0};
-    vocab_file_add_str(&f, "ggml.model", "t5");
-    expect_refusal(&f, RADISH_E_UNSUPPORTED, "\"t5\" is not supported (supported: gpt2, llama)");
+    vocab_file_add_str(&f, "ggml.model", "glyphs");
+    expect_refusal(&f, RADISH_E_UNSUPPORTED, "(supported: gpt2, llama, t5): take");
+    static const char *const kinds[] = {"bert", "rwkv", "plamo2", "gemma4", "none", "no_vocab"};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        f = (struct vocab_file){0};
+        vocab_file_add_str(&f, "ggml.model", kinds[i]);
+        expect_refusal(&f, RADISH_E_UNSUPPORTED, kinds[i]);
+    }
     f = (struct vocab_file){0};
     vocab_file_add_u32(&f, "ggml.bos_token_id", 1);
     expect_refusal(&f, RADISH_E_NOT_FOUND, "no tokenizer");
