@@ -190,7 +190,7 @@ static void test_what_is_no_text_and_no_object_is_refused(void **state) {
     check_refused(CHATML, "[]", "object");
 }
 
-/* A template may refuse roles, tools, or everything, and may never end. */
+/* A template may refuse roles, tools, or everything, and may run into a limit. */
 static void test_templates_that_refuse_to_be_asked_are_left_alone(void **state) {
     (void)state;
     check_render("{% if messages[0].role == 'system' %}{{ raise_exception('no') }}{% endif %}"
@@ -199,8 +199,7 @@ static void test_templates_that_refuse_to_be_asked_are_left_alone(void **state) 
     check_render("{% if messages | length != 4 %}{{ raise_exception('no') }}{% endif %}ok",
                  MESSAGES("1,2,3,{}"), "ok");
     struct fixture f;
-    open_template(&f, "{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}"
-                      "{% endfor %}");
+    open_template(&f, "{{ 'x' * 100000000000 }}");
     assert_int_equal(f.traits.content[TEMPLATE_USER], TEMPLATE_TEXT);
     assert_false(f.traits.has_null_content);
     chat_template_destroy(f.text.template);
