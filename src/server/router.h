@@ -7,12 +7,17 @@
 
 struct exchange;
 
+enum {
+    ROUTE_PREFIX = 1, /* path ends in '/'; what follows it names something */
+    ROUTE_KEY = 2,    /* needs a key, where the server has keys */
+    ROUTE_WORK = 4,   /* runs on a preparing thread; 503 while stopping or past the connections */
+    ROUTE_BULK = 8    /* work that may take seconds: never on all preparing threads at once */
+};
+
 struct route {
     const char *method;
     const char *path;
-    bool is_prefix; /* path ends in '/'; what follows it names something */
-    bool needs_key; /* where the server has keys */
-    bool is_work;   /* runs on a preparing thread; 503 while stopping or past the connections */
+    unsigned flags; /* ROUTE_... */
     /* OK: ex->reply is filled, or a generation has been started. Otherwise err says why. */
     enum radish_status (*handle)(struct exchange *ex, struct radish_error *err);
 };

@@ -55,6 +55,7 @@ struct radish_engine {
 
 void fake_reset(void) {
     fake.step_us = fake.submits_left = fake.error_after = fake.n_aborts = fake.output_bytes = 0;
+    fake.is_decoding_held = false;
     fake.has_no_template = fake.has_broken_template = false;
     fake.is_held = fake.is_queue_full = fake.fails_at_once = fake.has_bad_logprobs = false;
 }
@@ -139,6 +140,7 @@ enum radish_status radish_detokenize(const struct radish_model *model, const int
                                      struct radish_error *err) {
     struct buf text;
     buf_init(&text, 0);
+    while (fake.is_decoding_held) usleep(IDLE_US);
     for (size_t i = 0; i < n; i++) {
         size_t len = 0;
         const char *bytes = radish_token_bytes(model, ids[i], &len);

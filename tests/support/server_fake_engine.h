@@ -23,6 +23,7 @@ struct fake_control {
     _Atomic bool fails_at_once;       /* FINISH_ERROR without any output */
     _Atomic bool has_no_template;     /* the model has no chat template */
     _Atomic bool has_broken_template; /* it has one that does not compile */
+    _Atomic bool is_decoding_held;    /* radish_detokenize() waits */
     _Atomic bool has_bad_logprobs;    /* infinities and NaN */
     _Atomic uint32_t n_aborts;        /* of requests that still ran */
     _Atomic uint32_t output_bytes;    /* bytes of text per token instead of one; 0 = one */

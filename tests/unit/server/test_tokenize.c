@@ -269,6 +269,27 @@ static void test_work_answers_while_the_engine_is_held(void **state) {
     fake.is_held = false;
 }
 
+static void test_work_in_bulk_keeps_no_chat_waiting(void **state) {
+    (void)state;
+    int bulk[3];
+    fake.is_decoding_held = true;
+    for (int i = 0; i < 3; i++)
+        bulk[i] = client_post_open(f.port, "/detokenize", "{\"tokens\":[97]}");
+    usleep(20000); /* for all of them to arrive */
+
+    struct answer chat = client_post(f.port, CHAT, "{" MESSAGES ",\"max_tokens\":1}");
+    assert_int_equal(chat.status, 200);
+    answer_free(&chat);
+
+    fake.is_decoding_held = false;
+    for (int i = 0; i < 3; i++) {
+        struct answer a = client_read_all(bulk[i]);
+        assert_string_equal(a.body, TEXTS("\"a\""));
+        answer_free(&a);
+        close(bulk[i]);
+    }
+}
+
 static void test_work_needs_a_key_a_post_and_a_server_that_goes_on(void **state) {
     (void)state;
     static const char *const paths[] = {"/tokenize", "/v1/tokenize", "/detokenize",
@@ -334,6 +355,7 @@ int main(void) {
         cmocka_unit_test(test_template_errors_carry_a_code_at_every_path),
         cmocka_unit_test(test_template_that_is_missing_or_broken_leaves_completions),
         cmocka_unit_test(test_work_answers_while_the_engine_is_held),
+        cmocka_unit_test(test_work_in_bulk_keeps_no_chat_waiting),
         cmocka_unit_test(test_work_needs_a_key_a_post_and_a_server_that_goes_on),
         cmocka_unit_test(test_work_bounds_its_reply),
     };
