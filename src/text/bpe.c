@@ -38,6 +38,7 @@ enum {
     CHAR_PAGES = 0x110000 / CHAR_PAGE,
     CUT_BITS_MIN = 12,
     CUT_BITS_MAX = 24,
+    AFFIXED_BYTES_MAX = 256, /* a character with prefix and suffix */
 };
 
 /* What merging the bytes of a token gives. */
@@ -127,7 +128,8 @@ static enum radish_status fill_merges(struct bpe *b, const struct tokenizer_spec
                                spec->n_merges, BPE_MERGES_MAX);
     if (!bpe_merges_init(&b->merges, spec->n_merges)) return error_nomem(err);
     for (uint32_t i = 0; i < spec->n_merges && status == RADISH_OK; i++)
-        status = add_merge(b, &spec->merges[i], i, key, &joined, err);
+        if (to_key(b, &spec->merges[i].left, key) && to_key(b, &spec->merges[i].right, key))
+            status = add_merge(b, &spec->merges[i], i, key, &joined, err);
     buf_deinit(&joined);
     return status;
 }
@@ -229,6 +231,10 @@ static enum radish_status fill_parameters(struct bpe *b, const struct tokenizer_
     if (!spec->unk.data) return RADISH_OK;
     if (to_key(b, &spec->unk, key) && !key->failed)
         b->unk_id = vocab_find(&b->vocab, key->data ? key->data : "", key->len);
+    for (uint32_t i = 0; b->unk_id < 0 && i < spec->n_tokens; i++) /* It need not look like text. */
+        if (spec->tokens[i].content.len == spec->unk.len &&
+            memcmp(spec->tokens[i].content.data, spec->unk.data, spec->unk.len) == 0)
+            b->unk_id = spec->tokens[i].id;
     if (b->unk_id >= 0) return RADISH_OK;
     return error_set_field(err, RADISH_E_FORMAT, "unk_token",
                            "the unknown token \"%.*s\" is not in the vocabulary",
@@ -242,6 +248,12 @@ static enum radish_status fill(struct bpe *b, const struct tokenizer_spec *spec,
     if (!to_key(b, &spec->prefix, &b->prefix) || !to_key(b, &spec->suffix, &b->suffix)) {
         status = error_set(err, RADISH_E_FORMAT,
                            "a subword prefix or suffix outside of the byte-level alphabet");
+        goto done;
+    }
+    if (b->prefix.len + b->suffix.len > AFFIXED_BYTES_MAX - 4) {
+        status = error_set(err, RADISH_E_LIMIT,
+                           "a subword prefix and suffix of %zu bytes; the limit is %d",
+                           b->prefix.len + b->suffix.len, AFFIXED_BYTES_MAX - 4);
         goto done;
     }
     if ((status = fill_vocab(b, spec, &key, err)) != RADISH_OK) goto done;
@@ -304,6 +316,7 @@ static void flush_unk(struct symbols *s) {
     s->pending_unk = -1;
 }
 
+/* The bytes of a character and of its affixes, when there is a token for each. */
 static bool push_fallback(struct symbols *s, const char *c, size_t len) {
     const struct bpe *b = s->bpe;
     for (size_t i = 0; i < len; i++)
@@ -312,15 +325,14 @@ static bool push_fallback(struct symbols *s, const char *c, size_t len) {
     return true;
 }
 
-static int32_t find_char(const struct bpe *b, const char *c, size_t len, bool is_first,
-                         bool is_last) {
-    char affixed[256];
+/* A character with what continues or ends words put to it; its length. */
+static size_t affix(const struct bpe *b, const char *c, size_t len, bool is_first, bool is_last,
+                    char affixed_out[AFFIXED_BYTES_MAX]) {
     size_t prefix_len = is_first ? 0 : b->prefix.len, suffix_len = is_last ? b->suffix.len : 0;
-    if (prefix_len + len + suffix_len > sizeof affixed) return -1;
-    if (prefix_len) memcpy(affixed, b->prefix.data, prefix_len);
-    memcpy(affixed + prefix_len, c, len);
-    if (suffix_len) memcpy(affixed + prefix_len + len, b->suffix.data, suffix_len);
-    return vocab_find(&b->vocab, affixed, prefix_len + len + suffix_len);
+    if (prefix_len) memcpy(affixed_out, b->prefix.data, prefix_len);
+    memcpy(affixed_out + prefix_len, c, len);
+    if (suffix_len) memcpy(affixed_out + prefix_len + len, b->suffix.data, suffix_len);
+    return prefix_len + len + suffix_len;
 }
 
 static void push_char(struct symbols *s, int32_t id, const char *c, size_t len) {
@@ -336,7 +348,8 @@ static void push_char(struct symbols *s, int32_t id, const char *c, size_t len) 
     s->pending_unk = b->unk_id;
 }
 
-/* The tokens of the piece's characters (byte-level: bytes) to ids, which has room for len. */
+/* The tokens of the piece's characters (byte-level: bytes) to ids, which has room for
+ * symbols_max(). */
 static size_t split_chars(const struct bpe *b, const char *piece, size_t len, int32_t *ids) {
     struct symbols s = {.bpe = b, .ids = ids, .pending_unk = -1};
     bool has_affixes = b->prefix.len || b->suffix.len;
@@ -348,10 +361,13 @@ static size_t split_chars(const struct bpe *b, const char *piece, size_t len, in
         uint32_t c = (unsigned char)piece[at];
         int32_t id;
         char_len = b->is_byte_level ? 1 : utf8_decode(piece + at, len - at, &c);
-        if (has_affixes)
-            id = find_char(b, piece + at, char_len, at == 0, at + char_len == len);
-        else
-            id = b->is_byte_level ? b->byte_ids[c] : char_id(b, c);
+        if (has_affixes) {
+            char affixed[AFFIXED_BYTES_MAX];
+            size_t n = affix(b, piece + at, char_len, at == 0, at + char_len == len, affixed);
+            push_char(&s, vocab_find(&b->vocab, affixed, n), affixed, n);
+            continue;
+        }
+        id = b->is_byte_level ? b->byte_ids[c] : char_id(b, c);
         push_char(&s, id, piece + at, char_len);
     }
     flush_unk(&s);
@@ -360,12 +376,17 @@ static size_t split_chars(const struct bpe *b, const char *piece, size_t len, in
 
 /* ---- encode */
 
+/* No more symbols than this come from len bytes. */
+static size_t symbols_max(const struct bpe *b, size_t len) {
+    return b->has_byte_fallback ? len * (1 + b->prefix.len) + b->suffix.len : len;
+}
+
 /* Appends what merging gives. */
 static bool merge_piece(const struct bpe *b, const char *piece, size_t len,
                         struct token_scratch *scratch, struct id_list *out) {
     const unsigned char *bytes = b->has_all_bytes ? (const unsigned char *)piece : NULL;
-    size_t n;
-    if (len > BPE_SYMBOLS_MAX || !id_list_reserve(out, len)) return false;
+    size_t n = symbols_max(b, len);
+    if (len > BPE_SYMBOLS_MAX || n > BPE_SYMBOLS_MAX || !id_list_reserve(out, n)) return false;
     int32_t *ids = out->ids + out->n;
     n = split_chars(b, piece, len, ids);
     if (!bpe_merge(&b->merges, ids, n, bytes, scratch, &n)) return false;

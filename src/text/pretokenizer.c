@@ -301,13 +301,13 @@ static enum radish_status add_class_split(struct pretokenizer *p, bool (*is_matc
 }
 
 static enum radish_status add_byte_level(struct pretokenizer *p,
-                                         const struct spec_pretokenizer *spec, bool is_last,
+                                         const struct spec_pretokenizer *spec, bool leaves_bytes,
                                          struct radish_error *err) {
     const struct spec_pattern gpt2 = {{GPT2_PATTERN, sizeof GPT2_PATTERN - 1}, .is_regex = true};
     if (spec->adds_prefix_space) add_op(p, put_prefix_space, /*rewrites=*/true);
     if (spec->uses_regex)
         RADISH_TRY(add_split(p, &gpt2, SPEC_BEHAVIOR_ISOLATED, /*is_inverted=*/false, err));
-    if (is_last)
+    if (leaves_bytes)
         p->is_byte_level = true;
     else
         add_op(p, map_bytes, /*rewrites=*/true);
@@ -337,7 +337,7 @@ static enum radish_status add_fixed_length(struct pretokenizer *p, uint32_t n_ch
 }
 
 static enum radish_status add_step(struct pretokenizer *p, const struct spec_pretokenizer *spec,
-                                   bool is_last, struct radish_error *err) {
+                                   bool leaves_bytes, struct radish_error *err) {
     switch (spec->kind) {
     case SPEC_PRETOKENIZER_SPLIT:
         return add_split(p, &spec->pattern, spec->behavior, spec->is_inverted, err);
@@ -345,7 +345,7 @@ static enum radish_status add_step(struct pretokenizer *p, const struct spec_pre
         if (utf8_count(spec->pattern.text.data, spec->pattern.text.len) != 1)
             return error_set(err, RADISH_E_FORMAT, "the delimiter must be one character");
         return add_split(p, &spec->pattern, SPEC_BEHAVIOR_REMOVED, /*is_inverted=*/false, err);
-    case SPEC_PRETOKENIZER_BYTE_LEVEL: return add_byte_level(p, spec, is_last, err);
+    case SPEC_PRETOKENIZER_BYTE_LEVEL: return add_byte_level(p, spec, leaves_bytes, err);
     case SPEC_PRETOKENIZER_METASPACE: return add_metaspace(p, spec, err);
     case SPEC_PRETOKENIZER_DIGITS:
         return add_class_split(p, unicode_is_number,
@@ -369,7 +369,7 @@ static enum radish_status add_step(struct pretokenizer *p, const struct spec_pre
 }
 
 enum radish_status pretokenizer_create(const struct spec_pretokenizer *steps, uint32_t n,
-                                       struct pretokenizer **pretokenizer_out,
+                                       bool leaves_bytes, struct pretokenizer **pretokenizer_out,
                                        struct radish_error *err) {
     *pretokenizer_out = NULL;
     if (n > SPEC_STEPS_MAX)
@@ -378,7 +378,7 @@ enum radish_status pretokenizer_create(const struct spec_pretokenizer *steps, ui
     struct pretokenizer *p = calloc(1, sizeof *p);
     if (!p) return error_nomem(err);
     for (uint32_t i = 0; i < n; i++) {
-        enum radish_status status = add_step(p, &steps[i], i + 1 == n, err);
+        enum radish_status status = add_step(p, &steps[i], leaves_bytes && i + 1 == n, err);
         if (status == RADISH_OK) continue;
         error_prefix(err, "pre_tokenizer");
         pretokenizer_destroy(p);

@@ -32,14 +32,15 @@ struct pretokenizer_scratch {
 };
 void pretokenizer_scratch_deinit(struct pretokenizer_scratch *scratch);
 
-/* n may be 0: the text is one piece. */
+/* n may be 0: the text is one piece. leaves_bytes: if the last step maps bytes to the byte-level
+ * alphabet, that is left to the model, which then takes pieces as raw bytes: the text is not
+ * doubled in size. */
 enum radish_status pretokenizer_create(const struct spec_pretokenizer *steps, uint32_t n,
-                                       struct pretokenizer **pretokenizer_out,
+                                       bool leaves_bytes, struct pretokenizer **pretokenizer_out,
                                        struct radish_error *err) RADISH_CHECK_RESULT;
 void pretokenizer_destroy(struct pretokenizer *pretokenizer);
 
-/* True when the last step maps bytes to the byte-level alphabet. That mapping is left to the
- * model, which then takes pieces as raw bytes: the text is not doubled in size. */
+/* True when a mapping is left to the model. */
 bool pretokenizer_is_byte_level(const struct pretokenizer *pretokenizer);
 
 /* True when pretokenizer_run() looks at first_len. */

@@ -10,10 +10,12 @@
  *
  * The normal forms are those of Unicode 9, since that is what the tokenizers package knows, and so
  * what the models were trained with: what later versions say about characters that came later is
- * not applied. Text is cut at these characters, which then stay as they are. */
+ * not applied. Text is cut at these characters, which then stay as they are. The classes follow the
+ * package's tables, too (unicode_edition.c). */
 #include "unicode.h"
 
 #include "base/utf8.h"
+#include "unicode_edition.h"
 
 #include <stdlib.h>
 #include <utf8proc.h>
@@ -28,8 +30,7 @@ static bool is_ascii_alnum(uint32_t c) {
     return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z');
 }
 
-bool unicode_is_word(uint32_t c) {
-    if (c < 0x80) return is_ascii_alnum(c) || c == '_';
+static bool is_newest_word(uint32_t c) {
     if (c == 0x200C || c == 0x200D) return true;
     /* Other_Alphabetic symbols: circled and squared letters. */
     if ((c >= 0x24B6 && c <= 0x24E9) || (c >= 0x1F130 && c <= 0x1F149) ||
@@ -51,33 +52,49 @@ bool unicode_is_word(uint32_t c) {
     }
 }
 
+bool unicode_is_word(uint32_t c) {
+    if (c < 0x80) return is_ascii_alnum(c) || c == '_';
+    return unicode_edition_has(UNICODE_CLASS_WORD, is_newest_word(c), c);
+}
+
 bool unicode_is_number(uint32_t c) {
     if (c < 0x80) return c >= '0' && c <= '9';
     utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)c);
-    return category >= UTF8PROC_CATEGORY_ND && category <= UTF8PROC_CATEGORY_NO;
+    return unicode_edition_has(UNICODE_CLASS_NUMBER,
+                               category >= UTF8PROC_CATEGORY_ND && category <= UTF8PROC_CATEGORY_NO,
+                               c);
 }
 
 bool unicode_is_punctuation(uint32_t c) {
     if (c < 0x80) return c > ' ' && c < 0x7F && !is_ascii_alnum(c);
     utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)c);
-    return category >= UTF8PROC_CATEGORY_PC && category <= UTF8PROC_CATEGORY_PO;
+    return unicode_edition_has(UNICODE_CLASS_PUNCTUATION,
+                               category >= UTF8PROC_CATEGORY_PC && category <= UTF8PROC_CATEGORY_PO,
+                               c);
 }
 
 bool unicode_is_mark(uint32_t c) {
     if (c < 0x300) return false;
     utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)c);
-    return category >= UTF8PROC_CATEGORY_MN && category <= UTF8PROC_CATEGORY_ME;
+    return unicode_edition_has(UNICODE_CLASS_MARK,
+                               category >= UTF8PROC_CATEGORY_MN && category <= UTF8PROC_CATEGORY_ME,
+                               c);
 }
 
 bool unicode_is_nonspacing_mark(uint32_t c) {
-    return c >= 0x300 && utf8proc_category((utf8proc_int32_t)c) == UTF8PROC_CATEGORY_MN;
+    if (c < 0x300) return false;
+    utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)c);
+    return unicode_edition_has(UNICODE_CLASS_NONSPACING_MARK, category == UTF8PROC_CATEGORY_MN, c);
 }
 
 bool unicode_is_control(uint32_t c) {
     if (c < 0x7F) return c < ' ';
     utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)c);
-    return category == UTF8PROC_CATEGORY_CC || category == UTF8PROC_CATEGORY_CF ||
-           category == UTF8PROC_CATEGORY_CO;
+    return unicode_edition_has(UNICODE_CLASS_CONTROL,
+                               category == UTF8PROC_CATEGORY_CC ||
+                                   category == UTF8PROC_CATEGORY_CF ||
+                                   category == UTF8PROC_CATEGORY_CO,
+                               c);
 }
 
 void unicode_append_lower(uint32_t c, struct buf *out) {
@@ -85,7 +102,8 @@ void unicode_append_lower(uint32_t c, struct buf *out) {
         buf_append_str(out, "i\xCC\x87");
         return;
     }
-    buf_append_utf8(out, (uint32_t)utf8proc_tolower((utf8proc_int32_t)c));
+    uint32_t lower = (uint32_t)utf8proc_tolower((utf8proc_int32_t)c);
+    buf_append_utf8(out, lower == c ? unicode_edition_lower(c) : lower);
 }
 
 bool unicode_is_nfc_boundary(uint32_t c) {

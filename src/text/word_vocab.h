@@ -11,18 +11,13 @@
 #include "vocab.h"
 
 struct word_vocab {
-    struct vocab vocab; /* keys: raw bytes when byte-level, else contents; hidden ones are absent */
+    struct vocab vocab; /* hidden tokens are absent */
     int32_t unk_id;
     size_t key_len_max; /* of the longest key */
 };
 
-/* A content in the form of the keys into key_out; false, and key_out empty, when no text has that
- * form. */
-bool word_vocab_key(const struct spec_str *content, bool is_byte_level, struct buf *key_out);
-
 /* E_FORMAT when the unknown token is not in the vocabulary. Deinit is right after any result. */
 enum radish_status word_vocab_init(struct word_vocab *w, const struct tokenizer_spec *spec,
-                                   bool is_byte_level,
                                    struct radish_error *err) RADISH_CHECK_RESULT;
 void word_vocab_deinit(struct word_vocab *w);
 

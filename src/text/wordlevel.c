@@ -2,6 +2,7 @@
  * unknown token. All of the model's intelligence is in its pre-tokenizer. */
 #include "wordlevel.h"
 
+#include "base/invariant.h"
 #include "base/status.h"
 #include "word_vocab.h"
 
@@ -22,9 +23,10 @@ static enum radish_status create_wordlevel(const struct tokenizer_spec *spec, bo
                                            struct token_model **model_out,
                                            struct radish_error *err) {
     *model_out = NULL;
+    RADISH_INVARIANT(!is_byte_level, "pieces come as text");
     struct wordlevel *w = calloc(1, sizeof *w);
     if (!w) return error_nomem(err);
-    enum radish_status status = word_vocab_init(&w->words, spec, is_byte_level, err);
+    enum radish_status status = word_vocab_init(&w->words, spec, err);
     if (status != RADISH_OK) {
         destroy_wordlevel((struct token_model *)w);
         return status;

@@ -11,6 +11,7 @@
  * length times the longest token's, which is what the operations counted in the scratch show. */
 #include "wordpiece.h"
 
+#include "base/invariant.h"
 #include "base/status.h"
 #include "base/utf8.h"
 #include "word_vocab.h"
@@ -20,8 +21,7 @@
 
 struct wordpiece {
     struct word_vocab words;
-    struct buf prefix; /* in the form of the keys */
-    bool is_byte_level;
+    struct buf prefix;
     uint32_t n_chars_max;
 };
 
@@ -37,16 +37,13 @@ static enum radish_status create_wordpiece(const struct tokenizer_spec *spec, bo
                                            struct token_model **model_out,
                                            struct radish_error *err) {
     *model_out = NULL;
+    RADISH_INVARIANT(!is_byte_level, "pieces come as text");
     struct wordpiece *w = calloc(1, sizeof *w);
     if (!w) return error_nomem(err);
-    w->is_byte_level = is_byte_level;
     w->n_chars_max = spec->n_word_chars_max;
-    bool is_prefix_text = word_vocab_key(&spec->prefix, is_byte_level, &w->prefix);
-    enum radish_status status = word_vocab_init(&w->words, spec, is_byte_level, err);
+    buf_append(&w->prefix, spec->prefix.data, spec->prefix.len);
+    enum radish_status status = word_vocab_init(&w->words, spec, err);
     if (status == RADISH_OK && w->prefix.failed) status = error_nomem(err);
-    if (status == RADISH_OK && !is_prefix_text)
-        status = error_set_field(err, RADISH_E_UNSUPPORTED, "continuing_subword_prefix",
-                                 "a subword prefix outside of the byte-level alphabet");
     if (status != RADISH_OK) {
         destroy_wordpiece((struct token_model *)w);
         return status;
@@ -66,9 +63,8 @@ static char *reserve(const struct wordpiece *w, struct token_scratch *scratch) {
     return memory;
 }
 
-static size_t char_start(const struct wordpiece *w, const char *piece, size_t at) {
-    if (!w->is_byte_level)
-        while (((unsigned char)piece[at] & 0xC0) == 0x80) at--;
+static size_t char_start(const char *piece, size_t at) {
+    while (((unsigned char)piece[at] & 0xC0) == 0x80) at--;
     return at;
 }
 
@@ -79,14 +75,14 @@ static size_t find_longest(const struct wordpiece *w, const char *piece, size_t 
     *id_out = -1;
     if (prefix_len > room) return start;
     room -= prefix_len;
-    if (len - start > room) end = char_start(w, piece, start + room);
+    if (len - start > room) end = char_start(piece, start + room);
     if (prefix_len) memcpy(key, w->prefix.data, prefix_len);
     memcpy(key + prefix_len, piece + start, end - start);
     while (end > start) {
         scratch->n_operations++;
         *id_out = vocab_find(&w->words.vocab, key, prefix_len + end - start);
         if (*id_out >= 0) return end;
-        end = char_start(w, piece, end - 1);
+        end = char_start(piece, end - 1);
     }
     return start;
 }
@@ -94,7 +90,7 @@ static size_t find_longest(const struct wordpiece *w, const char *piece, size_t 
 static bool encode_piece(const struct token_model *model, const char *piece, size_t len,
                          struct token_scratch *scratch, struct id_list *out) {
     const struct wordpiece *w = (const struct wordpiece *)model;
-    size_t n_before = out->n, start = 0, n_chars = w->is_byte_level ? len : utf8_count(piece, len);
+    size_t n_before = out->n, start = 0, n_chars = utf8_count(piece, len);
     char *key = reserve(w, scratch);
     if (!key) return false;
     while (start < len && n_chars <= w->n_chars_max) {

@@ -12,7 +12,7 @@ static void expect(const struct spec_normalizer *steps, uint32_t n, const char *
     struct normalizer *normalizer;
     struct spec_str got;
     if (normalizer_create(steps, n, &normalizer, &err) != RADISH_OK) fail_msg("%s", err.msg);
-    if (normalizer_run(normalizer, text, strlen(text), scratch, &got, &err) != RADISH_OK)
+    if (normalizer_run(normalizer, text, strlen(text), scratch, &got, NULL, &err) != RADISH_OK)
         fail_msg("%s", err.msg);
     assert_int_equal(got.len, strlen(want));
     assert_memory_equal(got.data, want, got.len);

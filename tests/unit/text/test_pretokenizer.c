@@ -21,7 +21,7 @@ static void cut(const struct spec_pretokenizer *steps, uint32_t n, const char *t
     struct radish_error err = {0};
     struct pretokenizer_scratch scratch = {0};
     struct pretokenizer *p;
-    if (pretokenizer_create(steps, n, &p, &err) != RADISH_OK) fail_msg("%s", err.msg);
+    if (pretokenizer_create(steps, n, true, &p, &err) != RADISH_OK) fail_msg("%s", err.msg);
     buf_clear(out);
     buf_reserve(out, 1);
     if (pretokenizer_run(p, text, strlen(text), is_first, &scratch, append_piece, out, &err) !=
@@ -159,7 +159,7 @@ static void test_patterns_that_do_not_compile_are_refused(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         const struct spec_pretokenizer step = split(bad[i], SPEC_BEHAVIOR_ISOLATED, false);
-        assert_int_equal(pretokenizer_create(&step, 1, &p, &err), RADISH_E_UNSUPPORTED);
+        assert_int_equal(pretokenizer_create(&step, 1, true, &p, &err), RADISH_E_UNSUPPORTED);
         assert_null(p);
         assert_non_null(strstr(err.msg, bad[i]));
     }
@@ -174,7 +174,7 @@ static void test_a_pattern_that_explodes_is_an_error_not_a_hang(void **state) {
     char text[200];
     (void)state;
     memset(text, 'a', sizeof text);
-    assert_int_equal(pretokenizer_create(&step, 1, &p, &err), RADISH_OK);
+    assert_int_equal(pretokenizer_create(&step, 1, true, &p, &err), RADISH_OK);
 
     assert_int_equal(
         pretokenizer_run(p, text, sizeof text, true, &scratch, append_piece, &out, &err),
@@ -199,7 +199,7 @@ static void test_pieces_stop_when_the_sink_fails(void **state) {
     struct pretokenizer *p;
     unsigned n_calls = 0;
     (void)state;
-    assert_int_equal(pretokenizer_create(&step, 1, &p, &err), RADISH_OK);
+    assert_int_equal(pretokenizer_create(&step, 1, true, &p, &err), RADISH_OK);
 
     assert_int_equal(
         pretokenizer_run(p, "a b c d", 7, true, &scratch, refuse_piece, &n_calls, &err),
