@@ -291,4 +291,4 @@ def test_f3_a_pre_tokenizer_that_is_not_known_is_refused_with_advice(pre, jsonl,
 
     assert done.returncode == 1 and done.stdout == b""
     said = done.stderr.decode()
-    assert f'pre-tokenizer "{pre}"' in said and "not known" in said and "original model folder" in said, said
+    assert f'"{pre}"' in said and "original model folder" in said, said
