@@ -5,7 +5,7 @@ also go through tokenizer.json and are compared with tokenizers. Scores, and who
 characters that no piece covers. Texts are random and nasty: spaces and newlines beside special tokens, accents in both spellings,
 ligatures, runs, bytes that look like tokens.
 """
-import base64, io, json, math, struct
+import io, struct
 
 import pytest
 import sentencepiece
@@ -227,7 +227,101 @@ def test_ties_and_gaps_are_those_of_sentencepiece(kind, fallback, rng, tmp_path,
                   remove_extra_whitespaces=False, add_dummy_prefix=rng.random() < 0.5)
     base = Model.__new__(Model)
     base.pieces = model.pieces
-    for i in range(n_texts(30)):
+    for _ in range(n_texts(15)):
         model.pieces, chars = made_up(rng, base, kind)
         path = model.write_gguf(tmp_path / "a.gguf", kind)
         compare(model, path, jsonl, ["".join(rng.choice(chars + [" ", "z"]) for _ in range(rng.choice([3, 10, 60, 300]))) for _ in range(40)])
+
+
+# ---- tokenizer.json
+
+def rules_tsv(rng, path):
+    """Replacements of one to three characters by anything, prefixes of each other among them."""
+    chars = ["a", "b", "e", "\u0301", "\u0308", "\r", "\n", "ﬁ", "é", "각", "ᄀ", "ᅡ", "👍", "🏽", "\u200d", "क", "्", " ", "\u00a0", "x", "1", "\u0345"]
+    rules = {"".join(rng.choice(chars) for _ in range(rng.choice([1, 1, 2, 2, 3]))): "".join(rng.choice(chars + ["zz"]) for _ in range(rng.choice([0, 1, 1, 2, 3])))
+             for _ in range(rng.randrange(5, 40))}
+    path.write_text("".join("\t".join(" ".join(f"{ord(c):X}" for c in s) for s in rule) + "\n" for rule in rules.items() if rule[0] != rule[1]))
+    return chars
+
+
+def write_json(path, vocab, unk_id, fallback=False, charsmap=b"", steps=(), pre=None, decoder=None, added=()):
+    tokenizer = tokenizers.Tokenizer(models.Unigram(vocab, unk_id, fallback))
+    steps = ([normalizers.Precompiled(charsmap)] if charsmap else []) + list(steps)
+    if steps:
+        tokenizer.normalizer = normalizers.Sequence(steps)
+    if pre:
+        tokenizer.pre_tokenizer = pre
+    if decoder:
+        tokenizer.decoder = decoder
+    tokenizer.add_special_tokens(list(added))
+    path.mkdir(exist_ok=True)
+    tokenizer.save(str(path / "tokenizer.json"))
+    (path / "tokenizer_config.json").write_text("{}")
+    return tokenizer
+
+
+def compare_json(tokenizer, path, jsonl, texts):
+    got = jsonl("tokenize", path, rows=texts)
+    for text, ids in zip(texts, got):
+        want = tokenizer.encode(text, add_special_tokens=False).ids
+        assert ids == want, (text, [tokenizer.id_to_token(i) for i in ids], [tokenizer.id_to_token(i) for i in want])
+    decoded = jsonl("detokenize", path, rows=got)
+    for ids, text in zip(got, decoded):
+        assert text == tokenizer.decode(ids, skip_special_tokens=False), [tokenizer.id_to_token(i) for i in ids]
+
+
+BYTES_ONLY = [("<unk>", 0.0)] + [(f"<0x{b:02X}>", -1.0) for b in range(256)]
+FALLBACK_DECODER = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
+
+
+@pytest.mark.parametrize("rule", ["nmt_nfkc", "nmt_nfkc_cf", "nfkc", "nfkc_cf", "made_up"])
+def test_a_charsmap_is_applied_as_tokenizers_and_as_sentencepiece_do(rule, rng, tmp_path, jsonl):
+    for _ in range(n_texts(3) if rule == "made_up" else 1):
+        chars = list(map(chr, range(0xa0, 0x250))) + ODD
+        settings = {"normalization_rule_name": rule}
+        if rule == "made_up":
+            chars = rules_tsv(rng, tmp_path / "rules.tsv") + ["c", "f", " "]
+            settings = {"normalization_rule_tsv": str(tmp_path / "rules.tsv")}
+        model = train(rng, byte_fallback=True, model_type="unigram", **settings)
+        texts = ["".join(rng.choice(chars) for _ in range(rng.randrange(1, 20))) for _ in range(n_texts(300))]
+        texts += [text_of(rng) for _ in range(n_texts(200))]
+        if rule != "made_up":
+            # Every assigned character of the BMP and some beyond it, alone and before an accent; those after Unicode 14 are not parity.
+            points = rng.sample([c for c in range(1, 0x20000) if not 0xd800 <= c < 0xe000], n_texts(3000))
+            texts += [chr(c) + rng.choice(["", "\u0301", "a"]) for c in points]
+        # With bytes for everything the ids spell the normal form.
+        tokenizer = write_json(tmp_path / "t", BYTES_ONLY, 0, True, model.charsmap, decoder=FALLBACK_DECODER)
+        compare_json(tokenizer, tmp_path / "t", jsonl, texts)
+        compare(model, model.write_gguf(tmp_path / "a.gguf", "t5"), jsonl, texts)
+
+
+PRE = {
+    "t5": pre_tokenizers.Metaspace(prepend_scheme="always", split=True),
+    "xlmr": pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(prepend_scheme="always", split=True)]),
+    "first": pre_tokenizers.Metaspace(prepend_scheme="first", split=False),
+    "none": None,
+}
+
+
+@pytest.mark.parametrize("pre", PRE)
+def test_a_unigram_tokenizer_json_gives_the_ids_and_texts_of_tokenizers(pre, rng, tmp_path, jsonl):
+    fallback = rng.random() < 0.5
+    model = train(rng, model_type="unigram", byte_fallback=fallback)
+    steps = rng.choice([[], [normalizers.Replace(tokenizers.Regex(" {2,}"), " ")], [normalizers.Replace(tokenizers.Regex(" {2,}"), "▁"), normalizers.Strip(False, True)]])
+    decoder = FALLBACK_DECODER if fallback else decoders.Metaspace(prepend_scheme="always" if pre != "first" else "first")
+    vocab = [(text, score) for text, score, _ in model.pieces]
+    tokenizer = write_json(tmp_path / "t", vocab, 0, fallback, model.charsmap, steps, PRE[pre], decoder, ["<s>", "</s>", "[SEP]"])
+    compare_json(tokenizer, tmp_path / "t", jsonl, ODD + [text_of(rng, SPECIALS + ["<unk>"]) for _ in range(n_texts(300))])
+
+
+def test_ties_and_gaps_are_those_of_tokenizers(rng, tmp_path, jsonl):
+    base = Model.__new__(Model)
+    for _ in range(n_texts(12)):
+        fallback = rng.random() < 0.5
+        base.pieces = [("<unk>", 0.0, UNKNOWN)] + [(f"<0x{b:02X}>", 0.0, BYTE) for b in range(256) if fallback and rng.random() < 0.99]
+        pieces, chars = made_up(rng, base, "t5")
+        vocab = [(text, score if rng.random() < 0.5 else round(score, 3)) for text, score, _ in pieces]
+        if rng.random() < 0.3:
+            vocab += [("<unk>", -1.0), (rng.choice(vocab)[0], -0.5)]
+        tokenizer = write_json(tmp_path / "t", vocab, 0, fallback)
+        compare_json(tokenizer, tmp_path / "t", jsonl, ["".join(rng.choice(chars + ["z", " ", "<unk>"]) for _ in range(rng.choice([3, 10, 60, 300]))) for _ in range(40)])
