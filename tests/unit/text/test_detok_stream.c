@@ -103,12 +103,21 @@ static struct spec_decoder draw_step(enum spec_decoder_kind kind, uint64_t seed,
     step.n_start = (uint32_t)roll(seed, at, 3);
     step.n_stop = (uint32_t)roll(seed, at, 4);
     step.prepend = (enum spec_prepend)roll(seed, at, 3);
+    step.cleans_up = roll(seed, at, 2);
     step.content = spec_str(chars[roll(seed, at, 4)]);
+    step.delimiter = spec_str(chars[roll(seed, at, 4)]);
     if (kind == SPEC_DECODER_REPLACE) {
         step.pattern.is_regex = roll(seed, at, 2);
         const char *const *from = step.pattern.is_regex ? regexes : literals;
         step.pattern.text = spec_str(from[roll(seed, at, 4)]);
         step.content = spec_str(contents[roll(seed, at, 4)]);
+    } else if (kind == SPEC_DECODER_WORDPIECE) {
+        step.content = spec_str(roll(seed, at, 4) ? "##" : contents[roll(seed, at, 4)]);
+    } else if (kind == SPEC_DECODER_BPE) {
+        step.content = spec_str(roll(seed, at, 4) ? "</w>" : contents[roll(seed, at, 4)]);
+    } else if (kind == SPEC_DECODER_CTC) {
+        step.content = spec_str(roll(seed, at, 4) ? "<pad>" : contents[roll(seed, at, 4)]);
+        if (roll(seed, at, 4)) step.delimiter = spec_str("|");
     }
     return step;
 }
