@@ -152,6 +152,52 @@ static void test_metaspace_marks_words(void **state) {
     buf_deinit(&out);
 }
 
+static void test_metaspace_s_first_is_the_input_s_first_character(void **state) {
+    const struct spec_pretokenizer steps[] = {{.kind = SPEC_PRETOKENIZER_WHITESPACE_SPLIT},
+                                              {.kind = SPEC_PRETOKENIZER_METASPACE,
+                                               .replacement = spec_str("\u2581"),
+                                               .prepend = SPEC_PREPEND_FIRST}};
+    struct buf out = {0};
+    (void)state;
+    cut(steps, 2, "a a", true, &out);
+    assert_string_equal(out.data, "\u2581a|a");
+    cut(steps, 2, " a", true, &out); /* the space was first, and went */
+    assert_string_equal(out.data, "a");
+    buf_deinit(&out);
+}
+
+static void test_bert_cuts_at_white_space_and_around_punctuation(void **state) {
+    const struct spec_pretokenizer step = {.kind = SPEC_PRETOKENIZER_BERT};
+    (void)state;
+    expect(&step, " Hey, friend!!\u3000x\u2014y", "Hey|,|friend|!|!|x|\u2014|y");
+}
+
+static void test_scripts_change_between_words(void **state) {
+    const struct spec_pretokenizer step = {.kind = SPEC_PRETOKENIZER_UNICODE_SCRIPTS};
+    (void)state;
+    expect(&step, "Hey \u043F\u0440\u0438 1a", "Hey |\u043F\u0440\u0438 |1|a");
+    expect(&step, "\u65E5\u3072\u30AB\u30FC\u3002", "\u65E5\u3072\u30AB\u30FC|\u3002");
+    expect(&step, "  ab  ", "ab  "); /* spaces at the start go */
+    expect(&step, "  ", "");
+}
+
+static void test_fixed_lengths_count_characters(void **state) {
+    struct spec_pretokenizer step = {.kind = SPEC_PRETOKENIZER_FIXED_LENGTH, .n_chars = 2};
+    struct radish_error err = {0};
+    struct pretokenizer *p;
+    (void)state;
+    expect(&step, "a\u00E9\u4E2D\U0001F600b", "a\u00E9|\u4E2D\U0001F600|b");
+    step.n_chars = 0;
+    assert_int_equal(pretokenizer_create(&step, 1, true, &p, &err), RADISH_E_FORMAT);
+}
+
+static void test_the_empty_pattern_is_found_everywhere(void **state) {
+    const struct spec_pretokenizer step = {.kind = SPEC_PRETOKENIZER_SPLIT,
+                                           .pattern.text = spec_str("")};
+    (void)state;
+    expect(&step, "a\u00E9b", "a|\u00E9|b");
+}
+
 static void test_patterns_that_do_not_compile_are_refused(void **state) {
     static const char *const bad[] = {"(", "[a", "\\p{Klingon}", "\\", "[a&&[b", "[\\H]", "\\p{L"};
     struct radish_error err;
@@ -219,6 +265,11 @@ int main(void) {
         cmocka_unit_test(test_the_byte_alphabet_is_written_only_where_steps_follow),
         cmocka_unit_test(test_digits_punctuation_and_spaces),
         cmocka_unit_test(test_metaspace_marks_words),
+        cmocka_unit_test(test_metaspace_s_first_is_the_input_s_first_character),
+        cmocka_unit_test(test_bert_cuts_at_white_space_and_around_punctuation),
+        cmocka_unit_test(test_scripts_change_between_words),
+        cmocka_unit_test(test_fixed_lengths_count_characters),
+        cmocka_unit_test(test_the_empty_pattern_is_found_everywhere),
         cmocka_unit_test(test_patterns_that_do_not_compile_are_refused),
         cmocka_unit_test(test_a_pattern_that_explodes_is_an_error_not_a_hang),
         cmocka_unit_test(test_pieces_stop_when_the_sink_fails),
