@@ -69,6 +69,9 @@ extern const size_t jinja_n_filters_sequence;
 
 bool jinja_invoke(struct jinja_run *run, const struct jinja_builtin *builtin,
                   const struct jinja_args *args, struct jinja_value *out);
+/* The same without regard to Markup. */
+bool jinja_invoke_plain(struct jinja_run *run, const struct jinja_builtin *builtin,
+                        const struct jinja_args *args, struct jinja_value *out);
 /* Calls any value: macro, builtin, method, loop, ... */
 bool jinja_call_value(struct jinja_run *run, const struct jinja_value *callee,
                       const struct jinja_args *args, struct jinja_value *out);

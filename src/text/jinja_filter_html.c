@@ -9,6 +9,7 @@
 
 #include "base/utf8.h"
 #include "jinja_entities.h"
+#include "jinja_markup.h"
 #include "jinja_text.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -149,11 +150,8 @@ bool jinja_filter_striptags(struct jinja_run *run, const struct jinja_call *call
 
 static bool append_escaped(struct jinja_run *run, const struct jinja_value *v, struct buf *out) {
     struct jinja_value s;
-    if (!jinja_to_str(run, v, &s)) return false;
-    if (v->kind == JINJA_STR && v->flag)
-        buf_append(out, s.as.s, s.len);
-    else
-        jinja_text_escape_html(s.as.s, s.len, out);
+    if (!jinja_escape(run, v, &s)) return false;
+    buf_append(out, s.as.s, s.len);
     return true;
 }
 

@@ -7,6 +7,7 @@
 #include "jinja_builtin.h"
 
 #include "base/utf8.h"
+#include "jinja_markup.h"
 #include "jinja_number.h"
 #include "jinja_text.h"
 
@@ -49,14 +50,18 @@ static bool filter_title(struct jinja_run *run, const struct jinja_call *call,
                          struct jinja_value *out) {
     struct jinja_value s;
     struct buf b;
-    bool is_start = true;
+    size_t from = 0, n;
     if (!jinja_to_str(run, &call->a[0], &s)) return false;
     jinja_buf_init(run, &b);
-    for (size_t i = 0, n; i < s.len; i += n) {
-        uint32_t cp;
-        n = utf8_decode(s.as.s + i, s.len - i, &cp);
-        jinja_text_case(s.as.s + i, n, is_start ? JINJA_CASE_UPPER : JINJA_CASE_LOWER, &b);
-        is_start = jinja_text_is_space(cp) || (cp < 0x80 && cp && strchr("-({[<", (int)cp));
+    for (size_t i = 0; i <= s.len; i += n) {
+        uint32_t cp = ' ';
+        n = i < s.len ? utf8_decode(s.as.s + i, s.len - i, &cp) : 1;
+        if (!jinja_text_is_space(cp) && !(cp < 0x80 && cp && strchr("-({[<", (int)cp))) continue;
+        size_t first = jinja_text_offset(s.as.s + from, i - from, 1);
+        jinja_text_case(s.as.s + from, first, JINJA_CASE_UPPER, &b);
+        jinja_text_case(s.as.s + from + first, i - from - first, JINJA_CASE_LOWER, &b);
+        if (i < s.len) buf_append(&b, s.as.s + i, n);
+        from = i + n;
     }
     return jinja_str_take(run, &b, out);
 }
@@ -73,26 +78,17 @@ static bool filter_safe(struct jinja_run *run, const struct jinja_call *call,
     return true;
 }
 
-static bool escape(struct jinja_run *run, const struct jinja_value *v, struct jinja_value *out) {
-    struct jinja_value s;
-    struct buf b;
-    if (!jinja_to_str(run, v, &s)) return false;
-    jinja_buf_init(run, &b);
-    jinja_text_escape_html(s.as.s, s.len, &b);
-    if (!jinja_str_take(run, &b, out)) return false;
-    out->flag = 1;
-    return true;
-}
-
 static bool filter_escape(struct jinja_run *run, const struct jinja_call *call,
                           struct jinja_value *out) {
-    *out = call->a[0];
-    return (out->kind == JINJA_STR && out->flag) || escape(run, &call->a[0], out);
+    return jinja_escape(run, &call->a[0], out);
 }
 
 static bool filter_forceescape(struct jinja_run *run, const struct jinja_call *call,
                                struct jinja_value *out) {
-    return escape(run, &call->a[0], out);
+    struct jinja_value plain;
+    if (!jinja_to_str(run, &call->a[0], &plain)) return false;
+    plain.flag = 0;
+    return jinja_escape(run, &plain, out);
 }
 
 static bool filter_trim(struct jinja_run *run, const struct jinja_call *call,
@@ -123,7 +119,8 @@ static bool filter_replace(struct jinja_run *run, const struct jinja_call *call,
     jinja_buf_init(run, &b);
     struct jinja_replacement how = {from.as.s, to.as.s, from.len, to.len, count};
     jinja_text_replace(s.as.s, s.len, &how, &b);
-    return jinja_str_take(run, &b, out);
+    bool is_paid = jinja_charge_search(run, b.len, 1);
+    return jinja_str_take(run, &b, out) && is_paid;
 }
 
 /* ---- indent */
@@ -207,7 +204,8 @@ static bool truncate(struct jinja_run *run, const struct jinja_value *s, size_t 
     struct jinja_value head = jinja_str(s->as.s, jinja_text_offset(s->as.s, s->len, keep));
     size_t at;
     if (!is_kill && jinja_text_rfind(head.as.s, head.len, " ", 1, &at)) head.len = (uint32_t)at;
-    return jinja_concat(run, &head, end, out);
+    head.flag = s->flag;
+    return jinja_binary(run, JINJA_OP_ADD, &head, end, out);
 }
 
 static bool filter_truncate(struct jinja_run *run, const struct jinja_call *call,
@@ -414,7 +412,10 @@ static bool filter_round(struct jinja_run *run, const struct jinja_call *call,
         return jinja_fail(run, "type %s doesn't define __round__ method", jinja_type_name(v->kind));
     if (is_ceil || is_floor) {
         double scale = pow(10, (double)digits), d = jinja_double_of(v) * scale;
-        *out = jinja_float((is_ceil ? ceil(d) : floor(d)) / scale);
+        if (!isfinite(d)) return jinja_fail(run, "cannot convert float infinity or NaN to integer");
+        /* Through an integer in Python: there is no negative zero, and whole numbers stay exact. */
+        *out = jinja_float((is_ceil ? ceil(d) : floor(d)) / scale + 0.0);
+        if (jinja_is_integer(v) && digits >= 0) *out = jinja_float(jinja_double_of(v));
         return true;
     }
     if (v->kind == JINJA_FLOAT)
@@ -430,11 +431,16 @@ static bool filter_filesizeformat(struct jinja_run *run, const struct jinja_call
                                   struct jinja_value *out) {
     static const char letters[] = "kMGTPEZY";
     struct jinja_value number = {0};
-    struct jinja_call inner = {(const struct jinja_value[]){call->a[0], {0}}, call->args, NULL};
+    const struct jinja_value inner_args[] = {call->a[0], jinja_none()};
+    struct jinja_call inner = {inner_args, call->args, NULL};
     bool is_binary = jinja_truth(&call->a[1]);
     double base = is_binary ? 1024 : 1000;
     struct buf b;
+    if (!jinja_is_number(&call->a[0]) && call->a[0].kind != JINJA_STR)
+        return jinja_fail(run, "float() argument must be a string or a real number, not '%s'",
+                          jinja_type_name(call->a[0].kind));
     if (!filter_float(run, &inner, &number)) return false;
+    if (number.kind != JINJA_FLOAT) return jinja_fail(run, "could not convert string to float");
     double bytes = number.as.f, unit = base;
     jinja_buf_init(run, &b);
     if (bytes == 1) {
