@@ -39,7 +39,7 @@ static bool str_case(struct jinja_run *run, const struct jinja_call *call,
     case 'l': return change_case(run, call, JINJA_CASE_LOWER, out);
     default:
         return change_case(run, call,
-                           call->builtin->name[3] == 'i' ? JINJA_CASE_CAPITALIZE : JINJA_CASE_LOWER,
+                           call->builtin->name[3] == 'i' ? JINJA_CASE_CAPITALIZE : JINJA_CASE_FOLD,
                            out);
     }
 }
