@@ -230,7 +230,7 @@ static enum radish_status read_config_tokens(struct spec_reader *r, yyjson_val *
         int32_t id = parse_id(yyjson_get_str(key));
         if (id < 0)
             return spec_reader_wrong(r, "added_tokens_decoder", "an object by token id", key);
-        if (places[id]) continue;
+        if ((uint32_t)id < r->known.n_ids && places[id]) continue;
         RADISH_TRY(read_added_token(r, yyjson_obj_iter_get_val(key), id, token));
         int32_t known = vocab_find(&r->known, token->content.data, token->content.len);
         if (known >= 0 && places[known]) continue;
@@ -278,7 +278,7 @@ static enum radish_status read_added_tokens(struct spec_reader *r, yyjson_val *r
     struct spec_added *added =
         arena_zalloc(r->arena, yyjson_arr_size(list) + yyjson_obj_size(decoder), sizeof *added);
     /* By id: 1 + the index in `added`; 0 = none. */
-    uint32_t *places = arena_zalloc(r->arena, SPEC_TOKENS_MAX, sizeof *places);
+    uint32_t *places = arena_zalloc(r->arena, r->known.n_ids, sizeof *places);
     if (!added || !places) return error_nomem(r->err);
     yyjson_arr_iter_init(list, &iter);
     while ((val = yyjson_arr_iter_next(&iter))) {
