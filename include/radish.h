@@ -111,6 +111,7 @@ struct radish_model_info {
     uint32_t n_tokens;        /* ids the tokenizer knows */
     uint32_t token_bytes_max; /* of the longest token */
     bool has_chat_template;
+    const char *chat_template_error; /* why the model's own template cannot be used, or "" */
     uint64_t weight_bytes;
 };
 
@@ -151,18 +152,25 @@ RADISH_API RADISH_CHECK_RESULT enum radish_status radish_detokenize(
 RADISH_API const char *radish_token_bytes(const struct radish_model *model, int32_t id,
                                           size_t *len_out);
 
+/* A token as its vocabulary writes it ("\u0120upon", "\u2581upon"), UTF-8, borrowed until the model
+ * closes. NULL for an unknown id. */
+RADISH_API const char *radish_token_name(const struct radish_model *model, int32_t id,
+                                         size_t *len_out);
+
 struct radish_render_options {
     const char *now; /* "2026-11-29T00:00:00" fixes what strftime_now sees; NULL = the clock */
 };
 
 /* Renders the model's chat template over a JSON object of variables: messages, tools,
  * add_generation_prompt, documents, ... and any further ones (chat_template_kwargs are merged by
- * the caller). bos_token, eos_token ... are set from the model unless given. With join_parts, text
- * content parts are joined before rendering where the template does not read parts itself.
- * text_out: caller frees with radish_free(). E_INVALID (bad JSON), E_TEMPLATE (raised by the
+ * the caller). bos_token, eos_token ... are set from the model unless given. With adapt, messages
+ * as the API has them are brought into the form that this template reads: text parts are joined (or
+ * a text becomes a part), "developer" is "system" where the template has no such role, arguments of
+ * tool calls become a mapping (or text), absent tools and documents none. text_out: caller frees
+ * with radish_free(). E_INVALID (bad JSON, parts that are no text), E_TEMPLATE (raised by the
  * template), E_NOT_FOUND (no template). */
 RADISH_API RADISH_CHECK_RESULT enum radish_status radish_render(
-    const struct radish_model *model, const char *json, size_t json_len, bool join_parts,
+    const struct radish_model *model, const char *json, size_t json_len, bool adapt,
     const struct radish_render_options *options, char **text_out, size_t *len_out,
     struct radish_error *err);
 

@@ -1,12 +1,17 @@
 """Adds up what scripts/test ran: ctest's JUnit files, and in place of a Python suite's one line that suite's own file.
 
-  count_results.py [--conformance] FOLDER
+  count_results.py [--conformance DATA] FOLDER
 
-With --conformance (the golden data is on this machine) a program that was skipped for want of a resource counts as failed, and so does a
-single test whose reason for being skipped names the data, and a model ring that ran nothing. The last line is 'N passed, N failed, N skipped'; exit status 1 when something failed.
+With --conformance (the golden data is in DATA) a program that was skipped for want of a resource counts as failed, and so does a single test
+whose reason for being skipped names the data, a model ring that ran nothing, and every golden answer that no test compared
+(conformance_coverage.py). The last line is 'N passed, N failed, N skipped'; exit status 1 when something failed.
 """
-import pathlib, re, sys
+import argparse, pathlib, re, sys
 import xml.etree.ElementTree as ET
+
+import conformance_coverage
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
 def count_pytest(path):
@@ -42,9 +47,25 @@ def count_ctest(path, folder):
                 yield f"{ring}: {name}.{skipped}", "skipped", ""
 
 
+def check_conformance(data, folder, results):
+    """More results: a failed one for each thing that the golden data has and no passed test compared."""
+    rings = {ring for ring in ("unit", "model") if (folder / f"{ring}.xml").exists()}
+    if "model" in rings and not any(n.startswith("model: ") and s == "passed" for n, s, _ in results):
+        yield "model: the conformance tests", "failed", "none ran"
+    outputs = [text for _, state, text in results if state == "passed"]
+    problems = list(conformance_coverage.problems(data, outputs, rings, ROOT / "tests/data")) if rings else []
+    for problem in problems:
+        yield f"conformance: {problem}", "failed", ""
+    if rings and not problems:
+        yield "conformance: every golden answer was compared", "passed", ""
+
+
 def main():
-    flags = [a for a in sys.argv[1:] if a.startswith("--")]
-    folder = pathlib.Path([a for a in sys.argv[1:] if not a.startswith("--")][0])
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--conformance", type=pathlib.Path, metavar="DATA")
+    parser.add_argument("folder", type=pathlib.Path)
+    args = parser.parse_args()
+    folder, data = args.folder, args.conformance
     results = []
     for path in sorted(folder.glob("*.xml")):
         if "-pytest_" not in path.name:
@@ -52,12 +73,10 @@ def main():
     for path in sorted(folder.glob("lint.*")):
         results.append(("lint", path.suffix[1:], ""))
     # A program that exited with 77 found a resource missing; with the data here none may be.
-    has_data = "--conformance" in flags
-    results = [(n, ("failed" if has_data else "skipped") if s == "missing" else s, t) for n, s, t in results]
-    if has_data:
+    results = [(n, ("failed" if data else "skipped") if s == "missing" else s, t) for n, s, t in results]
+    if data:
         results = [(n, "failed" if s == "skipped" and re.search("conformance", n + t, re.I) else s, t) for n, s, t in results]
-        if (folder / "model.xml").exists() and not any(n.startswith("model: ") and s == "passed" for n, s, _ in results):
-            results.append(("model: the conformance tests", "failed", "none ran"))
+        results += check_conformance(data, folder, results)
     for name, state, text in results:
         if state != "passed":
             reason = next((line.strip() for line in text.splitlines() if "skip" in line.lower()), "")

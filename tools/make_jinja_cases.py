@@ -5,16 +5,16 @@ them when it is set up as transformers sets it up. tests/unit/text/test_jinja.c 
     tools/make_jinja_cases.py            (needs jinja2 3.1.6; deterministic: running it again changes nothing)
 
 An entry is [source, text] or [source, null] where Jinja2 raises an error. All share the variables below."""
-import datetime
 import json
 import pathlib
+import sys
 
 import jinja2
-from jinja2.ext import Extension, loopcontrols
-from jinja2.sandbox import ImmutableSandboxedEnvironment
-from jinja2 import nodes
 
-OUT = pathlib.Path(__file__).resolve().parent.parent / "tests" / "data" / "templates" / "cases.json"
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+OUT = ROOT / "tests" / "data" / "templates" / "cases.json"
+sys.path.insert(0, str(ROOT / "tests" / "oracle"))
+import chat_environment
 
 VARIABLES = {
     "s": "hello world", "u": "naïve 🙂 Straße", "empty": "", "sp": "  \t padded \n ", "lines": "one\ntwo\n\nthree\n", "quote": "it's \"q\"",
@@ -348,38 +348,35 @@ y
 {% for x in l %}{{ loop }}{% endfor %}
 {% for x in [] %}{% endfor %}{{ x }}{% for x in [1] %}{% endfor %}{{ x }}
 {% set n %}{{ n }}{% endset %}{{ n }}{% set s = s ~ '!' %}{{ s }}
+{{ s|wordwrap(5) }}|{{ 'one two-three four--five sixseveneight'|wordwrap(6) }}|{{ 'abcdefgh ij'|wordwrap(3, false) }}|{{ 'ab-cd ef'|wordwrap(3, true, '/', false) }}|{{ lines|wordwrap(2) }}
+{{ 1|wordwrap }}
+{{ 'a'|wordwrap(0) }}
+{{ d|pprint }}|{{ users|pprint }}|{{ (s * 9)|pprint }}|{{ [s * 9, 1]|pprint }}|{{ (1,)|pprint }}|{{ {'z': 1, 'a': [u * 8] * 3}|pprint }}
+{{ '<p>a  <b>b</b></p> &amp;&lt;&eacute;&#65;&#x42;&notit;&nosuch; <!-- x -->y'|striptags }}
+{{ {'class': 'a "b"', 'id': 3, 'no': none, 'un': undef}|xmlattr }}|{{ {}|xmlattr }}|{{ {'a': 1}|xmlattr(false) }}
+{{ {'a b': 1}|xmlattr }}
+{{ 'see http://a.org/x?y=1&z, (www.b.com) or c@d.ef.'|urlize }}|{{ 'http://a.org/long/path'|urlize(12, true, '_blank') }}|{{ 'ftp://x y'|urlize(extra_schemes=['ftp:']) }}
+{% block a %}A{{ s }}{% endblock a %}{% block b scoped %}{{ self.a() }}{% endblock %}{{ self.b() }}{{ self.nope }}
+{% set x = 1 %}{% block a %}{{ x }}{% set y = 2 %}{{ y }}{% endblock %}{{ y }}{% for i in l %}{% block c scoped %}{{ i }}{% endblock %}{% endfor %}{% for i in l %}{% block d %}{{ i }}{% endblock %}{% endfor %}
+{% block a %}{% endblock %}{% block a %}{% endblock %}
+{% if false %}{% include 'x' %}{% import 'y' as z %}{% from 'a' import b with context %}{% extends 'q' %}{% endif %}ok
+{% include 'x' %}
+{% extends 'x' %}
+{% autoescape false %}<{{ quote }}>{% endautoescape %}
+{{ (s|e).split('o') }}{{ ('<%s>'|safe) % '<' }}{{ ('<b>{}</b>'|safe).format('<') }}{{ (','|safe).join(['<', 'a']) }}{{ ('a'|safe).replace('a', '<') }}{{ ('ab'|safe)[0] ~ '<' }}
+{% filter length %}abc{% endfilter %}
+{{ '{:=+8}'.format(true) }}{{ '{:_x}'.format(70000) }}{{ '{!a}'.format(u) }}{{ '%a' % u }}{{ '{0[0]}{}'.format('xy') }}
+{{ '{:+}'.format('a') }}
+{{ '{:.2}'.format(1) }}
+{{ nope.__class__ }}|{{ '{x.__init__}'.format(x=nope) }}
+{{ dict(nope) }}
+{{ l|sort(reverse='a') }}
 """
-
-
-class Generation(Extension):
-    tags = {"generation"}
-
-    def parse(self, parser):
-        lineno = next(parser.stream).lineno
-        body = parser.parse_statements(["name:endgeneration"], drop_needle=True)
-        return nodes.CallBlock(self.call_method("_support"), [], [], body).set_lineno(lineno)
-
-    def _support(self, caller):
-        return caller()
-
-
-def environment():
-    def raise_exception(message):
-        raise jinja2.exceptions.TemplateError(message)
-
-    def tojson(x, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
-        return json.dumps(x, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
-
-    env = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols])
-    env.filters["tojson"] = tojson
-    env.globals["raise_exception"] = raise_exception
-    env.globals["strftime_now"] = lambda f: datetime.datetime(2026, 11, 29).strftime(f)
-    return env
 
 
 def main():
     assert jinja2.__version__ == "3.1.6", jinja2.__version__
-    env, out = environment(), []
+    env, out = chat_environment.environment(), []
     for source in CASES.strip("\n").split("\n"):
         source = source.replace("¶", "\n")
         try:

@@ -89,6 +89,24 @@ size_t utf8_encode(uint32_t cp, char out[4]) {
     return 4;
 }
 
+bool utf8_is_space(uint32_t cp) {
+    if (cp < 0x80) return (cp >= 9 && cp <= 13) || (cp >= 0x1C && cp <= 0x20);
+    return cp == 0x85 || cp == 0xA0 || cp == 0x1680 || (cp >= 0x2000 && cp <= 0x200A) ||
+           cp == 0x2028 || cp == 0x2029 || cp == 0x202F || cp == 0x205F || cp == 0x3000;
+}
+
+size_t utf8_trim_end(const char *s, size_t n) {
+    while (n) {
+        size_t begin = n - 1;
+        uint32_t cp = 0;
+        while (begin && ((unsigned char)s[begin] & 0xC0) == 0x80) begin--;
+        utf8_decode(s + begin, n - begin, &cp);
+        if (!utf8_is_space(cp)) break;
+        n = begin;
+    }
+    return n;
+}
+
 size_t utf8_count(const char *s, size_t n) {
     size_t count = 0;
     for (size_t i = 0; i < n; i++) count += ((unsigned char)s[i] & 0xC0) != 0x80;

@@ -22,6 +22,12 @@ size_t utf8_decode_partial(const char *s, size_t n, uint32_t *code_point_out);
 /* Writes 1..4 bytes; surrogates and values past U+10FFFF become U+FFFD. */
 size_t utf8_encode(uint32_t code_point, char bytes_out[4]);
 
+/* White space as Python's str.isspace() and str.strip() see it. */
+bool utf8_is_space(uint32_t code_point);
+
+/* Length of valid UTF-8 without the white space at its end. */
+size_t utf8_trim_end(const char *s, size_t n);
+
 /* Number of characters in valid UTF-8. */
 size_t utf8_count(const char *s, size_t n);
 

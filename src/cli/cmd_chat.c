@@ -70,7 +70,7 @@ static int encode(const struct chat *chat, int32_t **ids_out, size_t *n_out) {
     char *json = yyjson_mut_write(chat->doc, 0, &json_len);
     if (!json) return command_fail("the message is not valid UTF-8");
     enum radish_status status =
-        radish_render(chat->model, json, json_len, /*join_parts=*/true, NULL, &text, &len, &err);
+        radish_render(chat->model, json, json_len, /*adapt=*/true, NULL, &text, &len, &err);
     free(json);
     if (status == RADISH_OK)
         status = radish_tokenize(chat->model, text, len, /*flags=*/0, ids_out, n_out, &err);

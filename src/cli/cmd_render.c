@@ -24,7 +24,7 @@ struct render_job {
 static enum radish_status render(const struct render_job *job, const char *json, size_t len,
                                  char **text_out, size_t *len_out, struct radish_error *err) {
     if (job->model)
-        return radish_render(job->model, json, len, /*join_parts=*/false, &job->options, text_out,
+        return radish_render(job->model, json, len, /*adapt=*/false, &job->options, text_out,
                              len_out, err);
     return radish_render_source(job->source, job->source_len, json, len, &job->options, text_out,
                                 len_out, err);

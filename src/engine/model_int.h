@@ -8,6 +8,7 @@
 
 #include "radish.h"
 
+#include "engine/template_traits.h"
 #include "format/model_file.h"
 #include "model/config.h"
 #include "model/model_text.h"
@@ -17,6 +18,7 @@
 struct radish_model {
     struct model_file *file;
     struct model_text *text;
+    struct template_traits traits;    /* of text's template */
     enum radish_status config_status; /* of config_read(): config counts only with RADISH_OK */
     struct radish_error config_error;
     struct model_config config;

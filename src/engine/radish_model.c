@@ -72,7 +72,8 @@ static void fill_info(struct radish_model *model) {
                                    .architecture = "",
                                    .n_tokens = tokenizer_n_tokens(model->text->tokenizer),
                                    .token_bytes_max = find_token_bytes_max(model->text->tokenizer),
-                                   .has_chat_template = model->text->template != NULL};
+                                   .has_chat_template = model->text->template != NULL,
+                                   .chat_template_error = model->text->template_error};
     for (size_t i = 0; i < n_tensors; i++)
         info->weight_bytes += model_file_tensor(model->file, i)->n_bytes;
     if (!n_tensors) info->format = "tokenizer";
@@ -108,6 +109,7 @@ enum radish_status radish_model_open(const char *path, const struct radish_model
         status = model_file_open(model->path, /*text_only_ok=*/true, &model->file, err);
     if (status == RADISH_OK)
         status = model_text_open(model->file, &text_options, &model->text, err);
+    if (status == RADISH_OK) status = template_traits_find(model->text, &model->traits, err);
     if (status == RADISH_OK && !(model->name = find_name(model->path))) status = error_nomem(err);
     if (status != RADISH_OK) {
         radish_model_close(model);

@@ -37,3 +37,8 @@ const char *radish_token_bytes(const struct radish_model *model, int32_t id, siz
     *len_out = 0;
     return tokenizer_token_bytes(model->text->tokenizer, id, len_out);
 }
+
+const char *radish_token_name(const struct radish_model *model, int32_t id, size_t *len_out) {
+    *len_out = 0;
+    return tokenizer_content(model->text->tokenizer, id, len_out);
+}

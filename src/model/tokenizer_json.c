@@ -1,373 +1,104 @@
-/* tokenizer_json.c - reads tokenizer.json, the file that describes its tokenizer completely.
- *
- * Every part is an object with a "type"; "Sequence" nests. Parts are read into the flat lists of
- * the spec by one reader per stage: the type's name is looked up in the stage's table
- * (tokenizer_spec.h), then the fields that this kind has. A name that is not in the table is
- * refused, with those that are. Defaults of absent fields are those of the tokenizers library.
+/* tokenizer_json.c - reads tokenizer.json, the file that describes its tokenizer completely: here
+ * the model and the added tokens; the stages are in tokenizer_json_stages.c, the post-processor in
+ * tokenizer_json_post.c.
  *
  * Strings stay where the JSON document has them; lists come from the arena. The vocabulary is the
  * bulk (a quarter of a million members, half a million merges): it is walked once, never searched.
- * Where the id of an added token disagrees with the vocabulary's, the vocabulary wins, as it does
- * in the library. */
+ * An added token's id in the file is only a claim: the tokenizers library gives it the vocabulary's
+ * id, or the next free one in the order of the list, and that is what models were trained with. */
 #include "tokenizer_json.h"
 
 #include "base/json.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "text/vocab.h"
+#include "spec_reader.h"
 
-#include <stdio.h>
 #include <string.h>
-
-enum { TEMPLATE_IDS_MAX = 64 };
-
-struct reader {
-    struct arena *arena;
-    struct radish_error *err;
-    struct tokenizer_spec *spec;
-    struct spec_normalizer *normalizers; /* [SPEC_STEPS_MAX] each */
-    struct spec_pretokenizer *pretokenizers;
-    struct spec_decoder *decoders;
-    int32_t *prefix_ids, *suffix_ids; /* [TEMPLATE_IDS_MAX] */
-    struct vocab known;               /* the model's vocabulary */
-};
-
-typedef enum radish_status (*read_fn)(struct reader *r, yyjson_val *part);
-
-static struct spec_str str_of(yyjson_val *val) {
-    return (struct spec_str){yyjson_get_str(val), yyjson_get_len(val)};
-}
-
-static enum radish_status wrong(struct reader *r, const char *field, const char *wanted,
-                                yyjson_val *val) {
-    return error_set_field(r->err, RADISH_E_FORMAT, field, "tokenizer.json: %s must be %s, not %s",
-                           field, wanted, json_type_name(val));
-}
-
-/* A member that must be a string. */
-static enum radish_status read_str(struct reader *r, yyjson_val *part, const char *key,
-                                   struct spec_str *out) {
-    yyjson_val *val = json_get(part, key);
-    if (!yyjson_is_str(val)) return wrong(r, key, "a string", val);
-    *out = str_of(val);
-    return RADISH_OK;
-}
-
-/* {"String": "x"} or {"Regex": "x"} */
-static enum radish_status read_pattern(struct reader *r, yyjson_val *part,
-                                       struct spec_pattern *out) {
-    yyjson_val *pattern = json_get(part, "pattern"), *text = json_get(pattern, "Regex");
-    out->is_regex = text != NULL;
-    if (!text) text = json_get(pattern, "String");
-    if (!yyjson_is_str(text))
-        return wrong(r, "pattern", "{\"String\": ...} or {\"Regex\": ...}", pattern);
-    out->text = str_of(text);
-    return RADISH_OK;
-}
-
-/* Index of a name in names[0..n), or E_UNSUPPORTED with the names that would do. */
-static enum radish_status find_name(struct reader *r, const char *stage, yyjson_val *val,
-                                    const char *const *names, int n, int *idx_out) {
-    char supported[200] = "";
-    *idx_out = 0;
-    if (!yyjson_is_str(val)) return wrong(r, stage, "described by a string", val);
-    for (int i = 0; i < n; i++) {
-        if (yyjson_equals_str(val, names[i])) {
-            *idx_out = i;
-            return RADISH_OK;
-        }
-        size_t len = strlen(supported);
-        snprintf(supported + len, sizeof supported - len, "%s%s", i ? ", " : "", names[i]);
-    }
-    return error_set_field(r->err, RADISH_E_UNSUPPORTED, stage,
-                           "tokenizer.json: %s \"%.40s\" is not supported (supported: %s)", stage,
-                           yyjson_get_str(val), supported);
-}
-
-#define SPEC_NAME(suffix, name) name,
-#define FIND_NAME(r, stage, val, TABLE, idx_out)                                                   \
-    find_name(r, stage, val, (const char *const[]){TABLE(SPEC_NAME)},                              \
-              (int)(sizeof((const char *const[]){TABLE(SPEC_NAME)}) / sizeof(const char *)),       \
-              idx_out)
-
-/* Runs `read` on a part, or on each of its parts when it is a Sequence. null: nothing. */
-static enum radish_status read_parts(struct reader *r, const char *stage, yyjson_val *part,
-                                     const char *parts_key, read_fn read, unsigned depth) {
-    yyjson_val *parts, *inner;
-    yyjson_arr_iter iter;
-    if (!part || yyjson_is_null(part)) return RADISH_OK;
-    if (!yyjson_is_obj(part)) return wrong(r, stage, "an object", part);
-    if (!yyjson_equals_str(json_get(part, "type"), "Sequence")) return read(r, part);
-    parts = json_get(part, parts_key);
-    if (!yyjson_is_arr(parts)) return wrong(r, parts_key, "a list", parts);
-    if (depth == SPEC_STEPS_MAX)
-        return error_set_field(r->err, RADISH_E_LIMIT, stage, "tokenizer.json: %s nests too deeply",
-                               stage);
-    yyjson_arr_iter_init(parts, &iter);
-    while ((inner = yyjson_arr_iter_next(&iter)))
-        RADISH_TRY(read_parts(r, stage, inner, parts_key, read, depth + 1));
-    return RADISH_OK;
-}
-
-static enum radish_status check_steps(struct reader *r, const char *stage, uint32_t n) {
-    if (n < SPEC_STEPS_MAX) return RADISH_OK;
-    return error_set_field(r->err, RADISH_E_LIMIT, stage,
-                           "tokenizer.json: %s has more than %d steps", stage, SPEC_STEPS_MAX);
-}
-
-/* ---- normalizer */
-
-static enum radish_status read_normalizer(struct reader *r, yyjson_val *part) {
-    int kind;
-    RADISH_TRY(check_steps(r, "normalizer", r->spec->n_normalizers));
-    struct spec_normalizer *step = &r->normalizers[r->spec->n_normalizers++];
-    RADISH_TRY(FIND_NAME(r, "normalizer", json_get(part, "type"), SPEC_NORMALIZER_TABLE, &kind));
-    *step = (struct spec_normalizer){.kind = (enum spec_normalizer_kind)kind};
-    switch (step->kind) {
-    case SPEC_NORMALIZER_PREPEND: return read_str(r, part, "prepend", &step->content);
-    case SPEC_NORMALIZER_REPLACE:
-        RADISH_TRY(read_pattern(r, part, &step->pattern));
-        return read_str(r, part, "content", &step->content);
-    case SPEC_NORMALIZER_STRIP:
-        RADISH_TRY(json_get_bool(part, "strip_left", &step->strips_left, r->err));
-        return json_get_bool(part, "strip_right", &step->strips_right, r->err);
-    default: return RADISH_OK;
-    }
-}
-
-/* ---- pre-tokenizer */
-
-/* Newer files say prepend_scheme, older ones add_prefix_space. */
-static enum radish_status read_prepend(struct reader *r, yyjson_val *part, enum spec_prepend *out) {
-    static const char *const names[] = {"always", "first", "never"};
-    yyjson_val *scheme = json_get(part, "prepend_scheme");
-    bool adds_prefix_space = true;
-    int idx = SPEC_PREPEND_ALWAYS;
-    RADISH_TRY(json_get_bool(part, "add_prefix_space", &adds_prefix_space, r->err));
-    if (scheme) RADISH_TRY(find_name(r, "prepend_scheme", scheme, names, 3, &idx));
-    *out = adds_prefix_space ? (enum spec_prepend)idx : SPEC_PREPEND_NEVER;
-    return RADISH_OK;
-}
-
-static enum radish_status read_behavior(struct reader *r, yyjson_val *part,
-                                        enum spec_behavior *out) {
-    yyjson_val *val = json_get(part, "behavior");
-    int behavior = SPEC_BEHAVIOR_ISOLATED;
-    if (val) RADISH_TRY(FIND_NAME(r, "behavior", val, SPEC_BEHAVIOR_TABLE, &behavior));
-    *out = (enum spec_behavior)behavior;
-    return RADISH_OK;
-}
-
-static enum radish_status read_pretokenizer(struct reader *r, yyjson_val *part) {
-    int kind;
-    RADISH_TRY(check_steps(r, "pre_tokenizer", r->spec->n_pretokenizers));
-    struct spec_pretokenizer *step = &r->pretokenizers[r->spec->n_pretokenizers++];
-    RADISH_TRY(
-        FIND_NAME(r, "pre_tokenizer", json_get(part, "type"), SPEC_PRETOKENIZER_TABLE, &kind));
-    *step = (struct spec_pretokenizer){.kind = (enum spec_pretokenizer_kind)kind,
-                                       .adds_prefix_space = true,
-                                       .uses_regex = true,
-                                       .splits = true};
-    switch (step->kind) {
-    case SPEC_PRETOKENIZER_SPLIT:
-        RADISH_TRY(read_pattern(r, part, &step->pattern));
-        RADISH_TRY(read_behavior(r, part, &step->behavior));
-        return json_get_bool(part, "invert", &step->is_inverted, r->err);
-    case SPEC_PRETOKENIZER_BYTE_LEVEL:
-        RADISH_TRY(json_get_bool(part, "add_prefix_space", &step->adds_prefix_space, r->err));
-        return json_get_bool(part, "use_regex", &step->uses_regex, r->err);
-    case SPEC_PRETOKENIZER_DIGITS:
-        return json_get_bool(part, "individual_digits", &step->is_individual, r->err);
-    case SPEC_PRETOKENIZER_PUNCTUATION: return read_behavior(r, part, &step->behavior);
-    case SPEC_PRETOKENIZER_CHAR_DELIMITER:
-        return read_str(r, part, "delimiter", &step->pattern.text);
-    case SPEC_PRETOKENIZER_METASPACE:
-        RADISH_TRY(read_str(r, part, "replacement", &step->replacement));
-        RADISH_TRY(json_get_bool(part, "split", &step->splits, r->err));
-        return read_prepend(r, part, &step->prepend);
-    default: return RADISH_OK;
-    }
-}
-
-/* ---- decoder */
-
-static enum radish_status read_decoder(struct reader *r, yyjson_val *part) {
-    int kind;
-    RADISH_TRY(check_steps(r, "decoder", r->spec->n_decoders));
-    struct spec_decoder *step = &r->decoders[r->spec->n_decoders++];
-    RADISH_TRY(FIND_NAME(r, "decoder", json_get(part, "type"), SPEC_DECODER_TABLE, &kind));
-    *step = (struct spec_decoder){.kind = (enum spec_decoder_kind)kind};
-    switch (step->kind) {
-    case SPEC_DECODER_REPLACE:
-        RADISH_TRY(read_pattern(r, part, &step->pattern));
-        return read_str(r, part, "content", &step->content);
-    case SPEC_DECODER_STRIP:
-        RADISH_TRY(json_get_u32(part, "start", 0, 1 << 16, &step->n_start, r->err));
-        RADISH_TRY(json_get_u32(part, "stop", 0, 1 << 16, &step->n_stop, r->err));
-        return read_str(r, part, "content", &step->content);
-    case SPEC_DECODER_METASPACE:
-        RADISH_TRY(read_str(r, part, "replacement", &step->content));
-        return read_prepend(r, part, &step->prepend);
-    default: return RADISH_OK;
-    }
-}
-
-/* ---- post-processor: ids before and behind the text */
-
-static enum radish_status read_id(struct reader *r, yyjson_val *val, int32_t *id_out) {
-    *id_out = -1;
-    if (!yyjson_is_uint(val) || yyjson_get_uint(val) >= SPEC_TOKENS_MAX)
-        return wrong(r, "id", "a token id", val);
-    *id_out = (int32_t)yyjson_get_uint(val);
-    return RADISH_OK;
-}
-
-/* One template is enough for every published tokenizer; what the library makes of several is
- * nobody's intention. */
-static enum radish_status set_template(struct reader *r, const int32_t *prefix, uint32_t n_prefix,
-                                       const int32_t *suffix, uint32_t n_suffix) {
-    struct tokenizer_spec *spec = r->spec;
-    if (spec->n_prefix_ids || spec->n_suffix_ids)
-        return error_set_field(r->err, RADISH_E_UNSUPPORTED, "post_processor",
-                               "tokenizer.json: more than one post_processor that adds tokens");
-    memcpy(r->prefix_ids, prefix, n_prefix * sizeof *prefix);
-    memcpy(r->suffix_ids, suffix, n_suffix * sizeof *suffix);
-    spec->n_prefix_ids = n_prefix;
-    spec->n_suffix_ids = n_suffix;
-    return RADISH_OK;
-}
-
-/* Appends the ids of {"SpecialToken": {"id": NAME}}, which special_tokens[NAME].ids lists. */
-static enum radish_status read_special(struct reader *r, yyjson_val *specials, yyjson_val *item,
-                                       int32_t *ids, uint32_t *n_ids) {
-    yyjson_val *name = json_get(item, "id"), *list = NULL, *id;
-    yyjson_arr_iter iter;
-    if (yyjson_is_str(name)) list = json_get(json_get(specials, yyjson_get_str(name)), "ids");
-    if (!yyjson_is_arr(list)) return wrong(r, "special_tokens", "an object of {ids: list}", list);
-    yyjson_arr_iter_init(list, &iter);
-    while ((id = yyjson_arr_iter_next(&iter))) {
-        if (*n_ids == TEMPLATE_IDS_MAX) return wrong(r, "ids", "a short list", list);
-        RADISH_TRY(read_id(r, id, &ids[(*n_ids)++]));
-    }
-    return RADISH_OK;
-}
-
-static enum radish_status read_template(struct reader *r, yyjson_val *part) {
-    int32_t ids[2][TEMPLATE_IDS_MAX]; /* before and behind the text */
-    uint32_t n_ids[2] = {0, 0};
-    unsigned n_texts = 0;
-    yyjson_val *single = json_get(part, "single"), *specials = json_get(part, "special_tokens");
-    yyjson_val *item, *sequence, *special;
-    yyjson_arr_iter iter;
-    if (!yyjson_is_arr(single)) return wrong(r, "single", "a list", single);
-    yyjson_arr_iter_init(single, &iter);
-    while ((item = yyjson_arr_iter_next(&iter))) {
-        if ((sequence = json_get(item, "Sequence"))) {
-            n_texts += yyjson_equals_str(json_get(sequence, "id"), "A") ? 1 : 2;
-        } else if ((special = json_get(item, "SpecialToken"))) {
-            unsigned side = n_texts ? 1 : 0;
-            RADISH_TRY(read_special(r, specials, special, ids[side], &n_ids[side]));
-        } else {
-            return wrong(r, "single", "a list of Sequence and SpecialToken", item);
-        }
-    }
-    if (n_texts != 1) return wrong(r, "single", "a list with the sequence A once", single);
-    return set_template(r, ids[0], n_ids[0], ids[1], n_ids[1]);
-}
-
-/* BERT and RoBERTa: "cls": [NAME, ID] in front, "sep": [NAME, ID] behind. */
-static enum radish_status read_cls_sep(struct reader *r, yyjson_val *part) {
-    int32_t cls, sep;
-    RADISH_TRY(read_id(r, yyjson_arr_get(json_get(part, "cls"), 1), &cls));
-    RADISH_TRY(read_id(r, yyjson_arr_get(json_get(part, "sep"), 1), &sep));
-    return set_template(r, &cls, 1, &sep, 1);
-}
-
-static enum radish_status read_post_processor(struct reader *r, yyjson_val *part) {
-    static const char *const names[] = {"ByteLevel", "TemplateProcessing", "RobertaProcessing",
-                                        "BertProcessing"};
-    int kind;
-    RADISH_TRY(find_name(r, "post_processor", json_get(part, "type"), names, 4, &kind));
-    if (kind == 0) return RADISH_OK; /* It moves offsets only. */
-    return kind == 1 ? read_template(r, part) : read_cls_sep(r, part);
-}
 
 /* ---- model */
 
-static enum radish_status read_vocab(struct reader *r, yyjson_val *model) {
+/* Makes r->known of the tokens, with room for the added ones. */
+static enum radish_status fill_known(struct spec_reader *r, yyjson_val *root) {
+    const struct tokenizer_spec *spec = r->spec;
+    uint32_t n_added = (uint32_t)yyjson_arr_size(json_get(root, "added_tokens"));
+    uint32_t n_ids = spec->n_tokens + n_added;
+    for (uint32_t i = 0; i < spec->n_tokens; i++)
+        if ((uint32_t)spec->tokens[i].id >= n_ids) n_ids = (uint32_t)spec->tokens[i].id + 1;
+    if (!vocab_init(&r->known, n_ids, spec->n_tokens + n_added)) return error_nomem(r->err);
+    for (uint32_t i = 0; i < spec->n_tokens; i++) {
+        const struct spec_token *token = &spec->tokens[i];
+        r->n_known += vocab_find(&r->known, token->content.data, token->content.len) < 0;
+        if (!vocab_put(&r->known, token->id, token->content.data, token->content.len, true))
+            return error_nomem(r->err);
+    }
+    return RADISH_OK;
+}
+
+static enum radish_status read_vocab(struct spec_reader *r, yyjson_val *model) {
     yyjson_val *vocab = json_get(model, "vocab"), *key;
     yyjson_obj_iter iter;
-    if (!yyjson_is_obj(vocab)) return wrong(r, "vocab", "an object", vocab);
+    if (!yyjson_is_obj(vocab)) return spec_reader_wrong(r, "vocab", "an object", vocab);
     struct spec_token *tokens = arena_zalloc(r->arena, yyjson_obj_size(vocab), sizeof *tokens);
-    uint32_t n = 0, n_ids = 0;
+    uint32_t n = 0;
     if (!tokens) return error_nomem(r->err);
     yyjson_obj_iter_init(vocab, &iter);
     while ((key = yyjson_obj_iter_next(&iter))) {
         struct spec_token *token = &tokens[n++];
-        token->content = str_of(key);
-        RADISH_TRY(read_id(r, yyjson_obj_iter_get_val(key), &token->id));
-        if ((uint32_t)token->id >= n_ids) n_ids = (uint32_t)token->id + 1;
+        token->content = spec_reader_str_of(key);
+        RADISH_TRY(spec_reader_id(r, yyjson_obj_iter_get_val(key), &token->id));
     }
     r->spec->tokens = tokens;
     r->spec->n_tokens = n;
-    if (!vocab_init(&r->known, n_ids, n)) return error_nomem(r->err);
-    for (uint32_t i = 0; i < n; i++)
-        if (!vocab_put(&r->known, tokens[i].id, tokens[i].content.data, tokens[i].content.len,
-                       true))
-            return error_nomem(r->err);
     return RADISH_OK;
 }
 
 /* "left right", or ["left", "right"] */
-static enum radish_status read_merge(struct reader *r, yyjson_val *val, struct spec_merge *out) {
+static enum radish_status read_merge(struct spec_reader *r, yyjson_val *val,
+                                     struct spec_merge *out) {
     yyjson_val *left = yyjson_arr_get(val, 0), *right = yyjson_arr_get(val, 1);
     if (yyjson_is_str(left) && yyjson_is_str(right) && yyjson_arr_size(val) == 2) {
-        *out = (struct spec_merge){str_of(left), str_of(right)};
+        *out = (struct spec_merge){spec_reader_str_of(left), spec_reader_str_of(right)};
         return RADISH_OK;
     }
-    struct spec_str both = str_of(val);
+    struct spec_str both = spec_reader_str_of(val);
     const char *space = both.data ? memchr(both.data, ' ', both.len) : NULL;
-    if (!space) return wrong(r, "merges", "a list of pairs", val);
+    if (!space) return spec_reader_wrong(r, "merges", "a list of pairs", val);
     size_t left_len = (size_t)(space - both.data);
+    if (memchr(space + 1, ' ', both.len - left_len - 1))
+        return spec_reader_wrong(r, "merges", "a list of pairs", val);
     out->left = (struct spec_str){both.data, left_len};
     out->right = (struct spec_str){space + 1, both.len - left_len - 1};
     return RADISH_OK;
 }
 
-static enum radish_status read_merges(struct reader *r, yyjson_val *model) {
+/* The first line of merges.txt, which some files took over. */
+static bool is_version_line(yyjson_val *val) {
+    return yyjson_is_str(val) && strncmp(yyjson_get_str(val), "#version", 8) == 0;
+}
+
+static enum radish_status read_merges(struct spec_reader *r, yyjson_val *model) {
     yyjson_val *list = json_get(model, "merges"), *val;
     yyjson_arr_iter iter;
     uint32_t n = 0;
-    if (!yyjson_is_arr(list)) return wrong(r, "merges", "a list", list);
+    if (!yyjson_is_arr(list)) return spec_reader_wrong(r, "merges", "a list", list);
     struct spec_merge *merges = arena_zalloc(r->arena, yyjson_arr_size(list), sizeof *merges);
     if (!merges) return error_nomem(r->err);
     yyjson_arr_iter_init(list, &iter);
-    while ((val = yyjson_arr_iter_next(&iter))) RADISH_TRY(read_merge(r, val, &merges[n++]));
+    while ((val = yyjson_arr_iter_next(&iter)))
+        if (!is_version_line(val)) RADISH_TRY(read_merge(r, val, &merges[n++]));
     r->spec->merges = merges;
     r->spec->n_merges = n;
     return RADISH_OK;
 }
 
-static enum radish_status read_optional_str(struct reader *r, yyjson_val *part, const char *key,
-                                            struct spec_str *out) {
-    yyjson_val *val = json_get(part, key);
-    return !val || yyjson_is_null(val) ? RADISH_OK : read_str(r, part, key, out);
-}
-
-static enum radish_status read_model(struct reader *r, yyjson_val *model) {
+static enum radish_status read_bpe(struct spec_reader *r, yyjson_val *model) {
     struct tokenizer_spec *spec = r->spec;
-    yyjson_val *type = json_get(model, "type");
     double dropout = 0;
-    int kind = SPEC_MODEL_BPE;
-    if (!yyjson_is_obj(model)) return wrong(r, "model", "an object", model);
-    if (type || !json_get(model, "merges")) /* Old files lack the type. */
-        RADISH_TRY(FIND_NAME(r, "model", type, SPEC_MODEL_TABLE, &kind));
-    spec->model = (enum spec_model_kind)kind;
     RADISH_TRY(read_vocab(r, model));
     RADISH_TRY(read_merges(r, model));
-    RADISH_TRY(read_optional_str(r, model, "unk_token", &spec->unk));
-    RADISH_TRY(read_optional_str(r, model, "continuing_subword_prefix", &spec->prefix));
-    RADISH_TRY(read_optional_str(r, model, "end_of_word_suffix", &spec->suffix));
+    RADISH_TRY(spec_reader_optional_str(r, model, "unk_token", &spec->unk));
+    RADISH_TRY(spec_reader_optional_str(r, model, "continuing_subword_prefix", &spec->prefix));
+    RADISH_TRY(spec_reader_optional_str(r, model, "end_of_word_suffix", &spec->suffix));
     RADISH_TRY(json_get_bool(model, "fuse_unk", &spec->fuses_unk, r->err));
     RADISH_TRY(json_get_bool(model, "byte_fallback", &spec->has_byte_fallback, r->err));
     RADISH_TRY(json_get_bool(model, "ignore_merges", &spec->ignores_merges, r->err));
@@ -376,23 +107,101 @@ static enum radish_status read_model(struct reader *r, yyjson_val *model) {
     return RADISH_OK;
 }
 
+static enum radish_status read_wordpiece(struct spec_reader *r, yyjson_val *model) {
+    struct tokenizer_spec *spec = r->spec;
+    spec->n_word_chars_max = 100;
+    RADISH_TRY(read_vocab(r, model));
+    RADISH_TRY(spec_reader_str(r, model, "unk_token", &spec->unk));
+    RADISH_TRY(spec_reader_str(r, model, "continuing_subword_prefix", &spec->prefix));
+    return json_get_u32(model, "max_input_chars_per_word", 0, UINT32_MAX, &spec->n_word_chars_max,
+                        r->err);
+}
+
+static enum radish_status read_wordlevel(struct spec_reader *r, yyjson_val *model) {
+    RADISH_TRY(read_vocab(r, model));
+    return spec_reader_str(r, model, "unk_token", &r->spec->unk);
+}
+
+/* [PIECE, SCORE] */
+static enum radish_status read_scored(struct spec_reader *r, yyjson_val *val,
+                                      struct spec_token *out) {
+    yyjson_val *piece = yyjson_arr_get(val, 0), *score = yyjson_arr_get(val, 1);
+    if (!yyjson_is_str(piece) || !yyjson_is_num(score) || yyjson_arr_size(val) != 2)
+        return spec_reader_wrong(r, "vocab", "a list of [piece, score]", val);
+    out->content = spec_reader_str_of(piece);
+    out->score = yyjson_get_num(score);
+    return RADISH_OK;
+}
+
+static enum radish_status read_unigram(struct spec_reader *r, yyjson_val *model) {
+    static const double unk_penalty = 10; /* the library's */
+    yyjson_val *vocab = json_get(model, "vocab"), *unk_id = json_get(model, "unk_id"), *val;
+    struct tokenizer_spec *spec = r->spec;
+    yyjson_arr_iter iter;
+    double lowest = 0;
+    int32_t n = 0;
+    if (!yyjson_is_arr(vocab) || yyjson_arr_size(vocab) > SPEC_TOKENS_MAX)
+        return spec_reader_wrong(r, "vocab", "a list of at most 2^21 pieces", vocab);
+    struct spec_token *tokens = arena_zalloc(r->arena, yyjson_arr_size(vocab), sizeof *tokens);
+    if (!tokens) return error_nomem(r->err);
+    yyjson_arr_iter_init(vocab, &iter);
+    while ((val = yyjson_arr_iter_next(&iter))) {
+        RADISH_TRY(read_scored(r, val, &tokens[n]));
+        if (!n || tokens[n].score < lowest) lowest = tokens[n].score;
+        tokens[n].id = n;
+        n++;
+    }
+    spec->tokens = tokens;
+    spec->n_tokens = (uint32_t)n;
+    spec->unk_score = lowest - unk_penalty;
+    spec->unk_id = -1;
+    if (unk_id && !yyjson_is_null(unk_id))
+        RADISH_TRY(spec_reader_id(r, unk_id, &spec->unk_id));
+    return json_get_bool(model, "byte_fallback", &spec->has_byte_fallback, r->err);
+}
+
+/* Old files do not name the type: the fields tell. */
+static enum radish_status find_model(struct spec_reader *r, yyjson_val *model) {
+    yyjson_val *type = json_get(model, "type");
+    int kind = SPEC_MODEL_BPE;
+    if (type || !json_get(model, "vocab"))
+        RADISH_TRY(SPEC_READER_FIND(r, "model", type, SPEC_MODEL_TABLE, &kind));
+    else if (yyjson_is_arr(json_get(model, "vocab")))
+        kind = SPEC_MODEL_UNIGRAM;
+    else if (json_get(model, "max_input_chars_per_word"))
+        kind = SPEC_MODEL_WORDPIECE;
+    else if (!json_get(model, "merges"))
+        kind = SPEC_MODEL_WORDLEVEL;
+    r->spec->model = (enum spec_model_kind)kind;
+    return RADISH_OK;
+}
+
+static enum radish_status read_model(struct spec_reader *r, yyjson_val *root) {
+    static const spec_reader_fn readers[SPEC_MODEL_COUNT] = {
+        [SPEC_MODEL_BPE] = read_bpe,
+        [SPEC_MODEL_UNIGRAM] = read_unigram,
+        [SPEC_MODEL_WORDPIECE] = read_wordpiece,
+        [SPEC_MODEL_WORDLEVEL] = read_wordlevel,
+    };
+    yyjson_val *model = json_get(root, "model");
+    if (!yyjson_is_obj(model)) return spec_reader_wrong(r, "model", "an object", model);
+    RADISH_TRY(find_model(r, model));
+    RADISH_TRY(readers[r->spec->model](r, model));
+    return fill_known(r, root);
+}
+
 /* ---- added tokens */
 
-static enum radish_status read_added_token(struct reader *r, yyjson_val *val, int32_t id,
+static enum radish_status read_added_token(struct spec_reader *r, yyjson_val *val, int32_t id,
                                            struct spec_added *out) {
     *out = (struct spec_added){.id = id};
-    RADISH_TRY(read_str(r, val, "content", &out->content));
+    RADISH_TRY(spec_reader_str(r, val, "content", &out->content));
     RADISH_TRY(json_get_bool(val, "special", &out->is_special, r->err));
     out->is_normalized = !out->is_special;
     RADISH_TRY(json_get_bool(val, "normalized", &out->is_normalized, r->err));
     RADISH_TRY(json_get_bool(val, "single_word", &out->is_single_word, r->err));
     RADISH_TRY(json_get_bool(val, "lstrip", &out->strips_left, r->err));
     RADISH_TRY(json_get_bool(val, "rstrip", &out->strips_right, r->err));
-    int32_t known = vocab_find(&r->known, out->content.data, out->content.len);
-    if (known >= 0 && known != id)
-        log_warn("model", "tokenizer.json: added token \"%.40s\" has id %d, the vocabulary says %d",
-                 out->content.data, id, known);
-    if (known >= 0) out->id = known;
     return RADISH_OK;
 }
 
@@ -409,44 +218,77 @@ static int32_t parse_id(const char *s) {
 }
 
 /* Tokens that only tokenizer_config.json knows; transformers adds them when it loads. */
-static enum radish_status read_config_tokens(struct reader *r, yyjson_val *decoder,
-                                             const bool *is_added, struct spec_added *added,
+static enum radish_status read_config_tokens(struct spec_reader *r, yyjson_val *decoder,
+                                             const uint32_t *places, struct spec_added *added,
                                              uint32_t *n_added) {
     yyjson_val *key;
     yyjson_obj_iter iter;
     if (!yyjson_is_obj(decoder)) return RADISH_OK;
     yyjson_obj_iter_init(decoder, &iter);
     while ((key = yyjson_obj_iter_next(&iter))) {
+        struct spec_added *token = &added[*n_added];
         int32_t id = parse_id(yyjson_get_str(key));
-        if (id < 0) return wrong(r, "added_tokens_decoder", "an object by token id", key);
-        if (is_added[id]) continue;
-        RADISH_TRY(read_added_token(r, yyjson_obj_iter_get_val(key), id, &added[*n_added]));
-        if (added[*n_added].content.len) ++*n_added;
+        if (id < 0)
+            return spec_reader_wrong(r, "added_tokens_decoder", "an object by token id", key);
+        if ((uint32_t)id < r->known.n_ids && places[id]) continue;
+        RADISH_TRY(read_added_token(r, yyjson_obj_iter_get_val(key), id, token));
+        int32_t known = vocab_find(&r->known, token->content.data, token->content.len);
+        if (known >= 0 && places[known]) continue;
+        if (known >= 0) token->id = known;
+        if (token->content.len) ++*n_added;
     }
     return RADISH_OK;
 }
 
-static enum radish_status read_added_tokens(struct reader *r, yyjson_val *root,
+/* Gives the token the id that the library would: what the vocabulary says, or the next free one. A
+ * content that was there before is one token; the later entry says how it is found. */
+static enum radish_status place_added(struct spec_reader *r, const struct spec_added *token,
+                                      uint32_t *places, struct spec_added *added, uint32_t *n) {
+    const struct spec_str *content = &token->content;
+    int32_t id = vocab_find(&r->known, content->data, content->len);
+    if (id < 0) {
+        id = (int32_t)r->n_known++;
+        if (id >= SPEC_TOKENS_MAX)
+            return error_set_field(r->err, RADISH_E_LIMIT, "added_tokens",
+                                   "tokenizer.json: more than %d tokens", SPEC_TOKENS_MAX);
+        if (!vocab_put(&r->known, id, content->data, content->len, true))
+            return error_nomem(r->err);
+    }
+    if (id != token->id)
+        log_warn("model", "tokenizer.json: added token \"%.40s\" has id %d; by its place it is %d",
+                 content->data, token->id, id);
+    bool is_again = places[id] && added[places[id] - 1].content.len == content->len &&
+                    memcmp(added[places[id] - 1].content.data, content->data, content->len) == 0;
+    bool was_special = is_again && added[places[id] - 1].is_special;
+    if (!is_again) places[id] = ++*n;
+    added[places[id] - 1] = *token;
+    added[places[id] - 1].id = id;
+    added[places[id] - 1].is_special |= was_special;
+    return RADISH_OK;
+}
+
+static enum radish_status read_added_tokens(struct spec_reader *r, yyjson_val *root,
                                             yyjson_val *config) {
     yyjson_val *list = json_get(root, "added_tokens"), *val;
     yyjson_val *decoder = json_get(config, "added_tokens_decoder");
     yyjson_arr_iter iter;
     uint32_t n = 0;
     if (list && !yyjson_is_null(list) && !yyjson_is_arr(list))
-        return wrong(r, "added_tokens", "a list", list);
+        return spec_reader_wrong(r, "added_tokens", "a list", list);
     struct spec_added *added =
         arena_zalloc(r->arena, yyjson_arr_size(list) + yyjson_obj_size(decoder), sizeof *added);
-    bool *is_added = arena_zalloc(r->arena, SPEC_TOKENS_MAX, sizeof *is_added);
-    if (!added || !is_added) return error_nomem(r->err);
+    /* By id: 1 + the index in `added`; 0 = none. */
+    uint32_t *places = arena_zalloc(r->arena, r->known.n_ids, sizeof *places);
+    if (!added || !places) return error_nomem(r->err);
     yyjson_arr_iter_init(list, &iter);
     while ((val = yyjson_arr_iter_next(&iter))) {
+        struct spec_added token;
         int32_t id;
-        RADISH_TRY(read_id(r, json_get(val, "id"), &id));
-        RADISH_TRY(read_added_token(r, val, id, &added[n]));
-        is_added[id] = is_added[added[n].id] = true;
-        if (added[n].content.len) n++;
+        RADISH_TRY(spec_reader_id(r, json_get(val, "id"), &id));
+        RADISH_TRY(read_added_token(r, val, id, &token));
+        if (token.content.len) RADISH_TRY(place_added(r, &token, places, added, &n));
     }
-    RADISH_TRY(read_config_tokens(r, decoder, is_added, added, &n));
+    RADISH_TRY(read_config_tokens(r, decoder, places, added, &n));
     r->spec->added = added;
     r->spec->n_added = n;
     return RADISH_OK;
@@ -460,30 +302,12 @@ static void say_ignored(yyjson_val *root, const char *key) {
         log_info("model", "tokenizer.json: %s is for training; ignored", key);
 }
 
-static enum radish_status read_all(struct reader *r, yyjson_val *root, yyjson_val *config) {
-    struct tokenizer_spec *spec = r->spec;
-    r->normalizers = arena_zalloc(r->arena, SPEC_STEPS_MAX, sizeof *r->normalizers);
-    r->pretokenizers = arena_zalloc(r->arena, SPEC_STEPS_MAX, sizeof *r->pretokenizers);
-    r->decoders = arena_zalloc(r->arena, SPEC_STEPS_MAX, sizeof *r->decoders);
-    r->prefix_ids = arena_zalloc(r->arena, TEMPLATE_IDS_MAX, sizeof *r->prefix_ids);
-    r->suffix_ids = arena_zalloc(r->arena, TEMPLATE_IDS_MAX, sizeof *r->suffix_ids);
-    if (!r->normalizers || !r->pretokenizers || !r->decoders || !r->prefix_ids || !r->suffix_ids)
-        return error_nomem(r->err);
-    spec->normalizers = r->normalizers;
-    spec->pretokenizers = r->pretokenizers;
-    spec->decoders = r->decoders;
-    spec->prefix_ids = r->prefix_ids;
-    spec->suffix_ids = r->suffix_ids;
-    if (!yyjson_is_obj(root)) return wrong(r, "the root", "an object", root);
-    RADISH_TRY(read_model(r, json_get(root, "model")));
+static enum radish_status read_all(struct spec_reader *r, yyjson_val *root, yyjson_val *config) {
+    if (!yyjson_is_obj(root)) return spec_reader_wrong(r, "the root", "an object", root);
+    RADISH_TRY(read_model(r, root));
     RADISH_TRY(read_added_tokens(r, root, config));
-    RADISH_TRY(read_parts(r, "normalizer", json_get(root, "normalizer"), "normalizers",
-                          read_normalizer, 0));
-    RADISH_TRY(read_parts(r, "pre_tokenizer", json_get(root, "pre_tokenizer"), "pretokenizers",
-                          read_pretokenizer, 0));
-    RADISH_TRY(read_parts(r, "post_processor", json_get(root, "post_processor"), "processors",
-                          read_post_processor, 0));
-    RADISH_TRY(read_parts(r, "decoder", json_get(root, "decoder"), "decoders", read_decoder, 0));
+    RADISH_TRY(spec_reader_stages(r, root));
+    RADISH_TRY(spec_reader_post_processor(r, root));
     say_ignored(root, "truncation");
     say_ignored(root, "padding");
     return RADISH_OK;
@@ -492,7 +316,7 @@ static enum radish_status read_all(struct reader *r, yyjson_val *root, yyjson_va
 enum radish_status tokenizer_json_spec(yyjson_val *tokenizer_json, yyjson_val *tokenizer_config,
                                        struct arena *arena, struct tokenizer_spec *spec_out,
                                        struct radish_error *err) {
-    struct reader r = {.arena = arena, .err = err, .spec = spec_out};
+    struct spec_reader r = {.arena = arena, .err = err, .spec = spec_out};
     *spec_out = (struct tokenizer_spec){0};
     enum radish_status status = read_all(&r, tokenizer_json, tokenizer_config);
     vocab_deinit(&r.known);

@@ -1,34 +1,27 @@
 /* ep_chat.c - POST /v1/chat/completions: a conversation becomes a prompt.
  *
- * messages -> variables (openai_messages.c) -> the model's chat template -> text -> ids. The text
- * is encoded without the special tokens that the post-processor would add: templates write their
- * own. Everything here runs on a preparing thread and ends with a running generation or an error;
- * whatever is held on the way is released in one place. */
+ * messages -> text (chat_prompt.c) -> ids. The text is encoded without the special tokens that the
+ * post-processor would add: templates write their own. Everything here runs on a preparing thread
+ * and ends with a running generation or an error; whatever is held on the way is released in one
+ * place. */
 #include "base/status.h"
+#include "chat_prompt.h"
 #include "exchange.h"
 #include "openai_request.h"
-
-#include <stdlib.h>
 
 /* The conversation as prompt ids. */
 static enum radish_status make_prompt(struct exchange *ex, yyjson_val *root, struct call *call,
                                       struct radish_error *err) {
-    struct openai_conversation conversation = {0};
     char *text = NULL;
     size_t len = 0;
-    const struct radish_model *model = ex->server->model;
-    RADISH_TRY(openai_conversation_read(root, &conversation, err));
-    enum radish_status status = radish_render(model, conversation.json, conversation.len,
-                                              /*join_parts=*/true, NULL, &text, &len, err);
-    if (!status && *conversation.marker)
-        status = openai_marker_cut(conversation.marker, text, &len, err);
-    if (!status) status = openai_request_check_text(ex, len, "messages", err);
-    if (!status) status = radish_tokenize(model, text, len, 0, &call->ids, &call->n_ids, err);
+    RADISH_TRY(chat_prompt_make(ex, root, &text, &len, err));
+    enum radish_status status = openai_request_check_text(ex, len, "messages", err);
+    if (!status)
+        status = radish_tokenize(ex->server->model, text, len, 0, &call->ids, &call->n_ids, err);
     if (!status && !call->n_ids)
         status = error_set_field(err, RADISH_E_TEMPLATE, "messages",
                                  "the chat template made an empty prompt of these messages");
     radish_free(text);
-    free(conversation.json);
     return status;
 }
 
@@ -37,12 +30,6 @@ enum radish_status ep_chat(struct exchange *ex, struct radish_error *err) {
     struct generation *g = NULL;
     enum radish_status status = openai_request_open(&r, ex, API_CHAT, err);
     if (status) goto done;
-    if (!radish_model_info(ex->server->model)->has_chat_template) {
-        status = error_set(err, RADISH_E_UNSUPPORTED,
-                           "this model has no chat template: use /v1/completions, or start the "
-                           "server with --chat-template");
-        goto done;
-    }
     g = generation_create(ex, API_CHAT, &r.params, 1);
     status = g ? make_prompt(ex, r.root, &g->calls[0], err) : error_nomem(err);
     if (!status) status = openai_request_check_room(&r, ex, &g->calls[0], "messages", err);

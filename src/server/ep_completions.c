@@ -26,22 +26,16 @@ static enum radish_status take_text(struct exchange *ex, const struct openai_par
     return call->echo_text ? RADISH_OK : error_nomem(err);
 }
 
-static enum radish_status take_ids(const struct radish_model *model,
-                                   const struct openai_params *params,
+static enum radish_status take_ids(struct exchange *ex, const struct openai_params *params,
                                    const struct openai_prompt *prompt, struct call *call,
                                    struct radish_error *err) {
-    uint32_t n_known = radish_model_info(model)->n_tokens;
-    for (size_t i = 0; i < prompt->n_ids; i++)
-        if ((uint32_t)prompt->ids[i] >= n_known)
-            return error_set_field(err, RADISH_E_INVALID, "prompt",
-                                   "prompt: %d is not a token id of this model (0 to %u)",
-                                   prompt->ids[i], n_known ? n_known - 1 : 0);
+    RADISH_TRY(openai_request_check_ids(ex, prompt->ids, prompt->n_ids, "prompt", err));
     call->ids = mem_alloc(prompt->n_ids, sizeof *call->ids);
     if (!call->ids) return error_nomem(err);
     memcpy(call->ids, prompt->ids, prompt->n_ids * sizeof *call->ids);
     call->n_ids = prompt->n_ids;
     if (!params->has_echo) return RADISH_OK;
-    return radish_detokenize(model, call->ids, call->n_ids,
+    return radish_detokenize(ex->server->model, call->ids, call->n_ids,
                              params->request.keep_special_tokens ? 0 : RADISH_DETOKENIZE_SKIP,
                              &call->echo_text, &call->echo_len, err);
 }
@@ -49,12 +43,11 @@ static enum radish_status take_ids(const struct radish_model *model,
 static enum radish_status make_prompts(struct exchange *ex, struct openai_request *r,
                                        const struct openai_prompt *prompts, struct generation *g,
                                        struct radish_error *err) {
-    const struct radish_model *model = ex->server->model;
     for (uint32_t i = 0; i < g->n_calls; i++) {
         if (prompts[i].text)
             RADISH_TRY(take_text(ex, &r->params, &prompts[i], &g->calls[i], err));
         else
-            RADISH_TRY(take_ids(model, &r->params, &prompts[i], &g->calls[i], err));
+            RADISH_TRY(take_ids(ex, &r->params, &prompts[i], &g->calls[i], err));
         RADISH_TRY(openai_request_check_room(r, ex, &g->calls[i], "prompt", err));
     }
     return RADISH_OK;

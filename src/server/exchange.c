@@ -117,6 +117,13 @@ void exchange_abort(struct exchange *ex) {
     if (generation) generation_abort(generation);
 }
 
+bool exchange_is_gone(struct exchange *ex) {
+    pthread_mutex_lock(&ex->lock);
+    bool is_gone = ex->is_gone;
+    pthread_mutex_unlock(&ex->lock);
+    return is_gone;
+}
+
 void exchange_set_prepared(struct exchange *ex, bool has_reply) {
     pthread_mutex_lock(&ex->lock);
     ex->is_prepared = true;

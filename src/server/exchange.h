@@ -2,14 +2,14 @@
  *
  *   READING --body complete--> PREPARING --submitted--> RUNNING --------> REPLYING -> freed
  *      |                           |   suspended from here on   |            ^
- *      |                           +------- refused ------------+------------+
+ *      |                           +--- refused, or answered ---+------------+
  *      +--- answered at once (GET, 4xx) ---------------------------------------+
  *
  * READING    the body arrives on an HTTP thread [http.c].
- * PREPARING  a preparing thread parses, renders, tokenises, submits [prepare.c, ep_*.c].
- * RUNNING    the engine's thread appends events [generation.c]; the watcher watches the socket.
- * REPLYING   an HTTP thread formats and sends [http.c, sse.c]; streams go back to being suspended
- *            whenever they have nothing to send.
+ * PREPARING  a preparing thread parses, renders, tokenises, and submits or answers [prepare.c,
+ * ep_*.c]. RUNNING    the engine's thread appends events [generation.c]; the watcher watches the
+ * socket. REPLYING   an HTTP thread formats and sends [http.c, sse.c]; streams go back to being
+ * suspended whenever they have nothing to send.
  *
  * Owned by references: one of the connection, one of the preparing thread while it works, one of
  * every engine request that has not had its last event. `is_gone` ends interest in the answer, from
@@ -75,7 +75,10 @@ void exchange_on_gone(void *user); /* the same, for the watcher */
 /* Ends what it computes; its client gets what there is, with finish_reason "abort". */
 void exchange_abort(struct exchange *ex);
 
-/* The preparing thread's last act: from now on the HTTP thread owns `reply`, which holds an error
+/* Nobody will read the answer: work for it may stop. */
+bool exchange_is_gone(struct exchange *ex);
+
+/* The preparing thread's last act: from now on the HTTP thread owns `reply`, which holds the answer
  * if has_reply. */
 void exchange_set_prepared(struct exchange *ex, bool has_reply);
 

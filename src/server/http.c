@@ -102,13 +102,14 @@ static void check_route(struct exchange *ex, const char *method) {
 static void check_access(struct exchange *ex) {
     struct server *server = ex->server;
     const char *coding = find_header(ex, "Content-Encoding");
-    if (ex->route->needs_key && !api_keys_accept(&server->keys, find_header(ex, "Authorization"))) {
+    if (ex->route->flags & ROUTE_KEY &&
+        !api_keys_accept(&server->keys, find_header(ex, "Authorization"))) {
         refuse(ex, 401, "invalid_api_key",
                "this server needs an API key: send \"Authorization: Bearer KEY\"");
         reply_add_header(&ex->reply, "WWW-Authenticate", "Bearer");
-    } else if (ex->route->is_generation && atomic_load(&server->is_stopping)) {
+    } else if (ex->route->flags & ROUTE_WORK && atomic_load(&server->is_stopping)) {
         refuse(ex, 503, "server_stopping", "the server is stopping");
-    } else if (ex->route->is_generation &&
+    } else if (ex->route->flags & ROUTE_WORK &&
                atomic_load(&server->n_connections) > server->options.connections_max) {
         refuse(ex, 503, "too_many_connections", "too many connections: try again later");
     } else if (coding && *coding && strcasecmp(coding, "identity")) {
@@ -230,10 +231,10 @@ static enum MHD_Result answer(struct exchange *ex) {
     bool is_new = !ex->is_handed_over;
     if (is_new) {
         struct radish_error err = {0};
-        if (!ex->reply.status && ex->route->is_generation && atomic_load(&server->is_stopping))
+        if (!ex->reply.status && ex->route->flags & ROUTE_WORK && atomic_load(&server->is_stopping))
             refuse(ex, 503, "server_stopping", "the server is stopping");
         if (ex->reply.status) return send_reply(ex, /*must_close=*/false);
-        if (!ex->route->is_generation) {
+        if (!(ex->route->flags & ROUTE_WORK)) {
             enum radish_status status = ex->route->handle(ex, &err);
             if (status) exchange_set_error(ex, status, &err);
             return send_reply(ex, /*must_close=*/false);

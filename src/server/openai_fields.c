@@ -15,9 +15,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define READ  NULL
-#define INERT "*"
-#define BOTH  (API_CHAT | API_COMPLETIONS)
+#define READ   NULL
+#define INERT  "*"
+#define BOTH   (API_CHAT | API_COMPLETIONS)
+#define ANY    (BOTH | API_TOKENIZE | API_DETOKENIZE)
+#define RENDER (API_CHAT | API_TOKENIZE) /* what reaches a chat template */
 
 struct field_row {
     const char *name;
@@ -29,7 +31,7 @@ struct field_row {
 static const char constrained[] = "output is not constrained here";
 
 static const struct field_row rows[] = {
-    {"model", BOTH, READ, ""},
+    {"model", ANY, READ, ""},
     {"stream", BOTH, READ, ""},
     {"stream_options", BOTH, READ, ""},
     {"max_tokens", BOTH, READ, ""},
@@ -50,23 +52,28 @@ static const struct field_row rows[] = {
     {"ignore_eos", BOTH, READ, ""},
     {"no_stop_trim", BOTH, READ, ""},
     {"include_stop_str_in_output", BOTH, READ, ""},
-    {"skip_special_tokens", BOTH, READ, ""},
+    {"skip_special_tokens", BOTH | API_DETOKENIZE, READ, ""},
     {"logit_bias", BOTH, READ, ""},
     {"logprobs", BOTH, READ, ""},
     {"top_logprobs", API_CHAT, READ, ""},
     {"rid", BOTH, READ, ""},
-    {"messages", API_CHAT, READ, ""},
-    {"tools", API_CHAT, READ, ""},
-    {"tool_choice", API_CHAT, READ, ""},
-    {"documents", API_CHAT, READ, ""},
-    {"add_generation_prompt", API_CHAT, READ, ""},
-    {"continue_final_message", API_CHAT, READ, ""},
-    {"chat_template_kwargs", API_CHAT, READ, ""},
-    {"prompt", API_COMPLETIONS, READ, ""},
+    {"messages", RENDER, READ, ""},
+    {"tools", RENDER, READ, ""},
+    {"tool_choice", RENDER, READ, ""},
+    {"documents", RENDER, READ, ""},
+    {"add_generation_prompt", RENDER, READ, ""},
+    {"continue_final_message", RENDER, READ, ""},
+    {"chat_template_kwargs", RENDER, READ, ""},
+    {"prompt", API_COMPLETIONS | API_TOKENIZE, READ, ""},
     {"echo", API_COMPLETIONS, READ, ""},
-    {"add_special_tokens", API_COMPLETIONS, READ, ""},
+    {"add_special_tokens", API_COMPLETIONS | API_TOKENIZE, READ, ""},
+    {"content", API_TOKENIZE, READ, ""},
+    {"add_special", API_TOKENIZE, READ, ""},
+    {"with_pieces", API_TOKENIZE, READ, ""},
+    {"return_token_strs", API_TOKENIZE, READ, ""},
+    {"tokens", API_DETOKENIZE, READ, ""},
 
-    {"user", BOTH, INERT, ""},
+    {"user", ANY, INERT, ""},
     {"metadata", BOTH, INERT, ""},
     {"safety_identifier", BOTH, INERT, ""},
     {"prompt_cache_key", BOTH, INERT, ""},
@@ -93,8 +100,9 @@ static const struct field_row rows[] = {
     {"functions", API_CHAT, "[]", "use tools"},
     {"function_call", API_CHAT, "\"none\"\n\"auto\"", "use tools"},
     {"input_ids", BOTH, "", "send ids as the prompt of /v1/completions"},
-    {"chat_template", API_CHAT, "", "start the server with --chat-template"},
-    {"reasoning_effort", API_CHAT, "", "a template's own switches go into chat_template_kwargs"},
+    {"chat_template", RENDER, "",
+     "a template is not taken from a request: start the server with --chat-template"},
+    {"reasoning_effort", RENDER, "", "a template's own switches go into chat_template_kwargs"},
     {"echo", API_CHAT, "false", "use /v1/completions"},
     {"add_special_tokens", API_CHAT, "false", "the chat template writes them"},
     {"modalities", API_CHAT, "[\"text\"]", "text only"},
@@ -108,7 +116,10 @@ static const struct field_row rows[] = {
     {"return_hidden_states", BOTH, "false", ""},
     {"return_token_ids", BOTH, "false", ""},
     {"return_tokens_as_token_ids", BOTH, "false", ""},
-    {"spaces_between_special_tokens", BOTH, "true", ""},
+    {"parse_special", API_TOKENIZE, "true", "special tokens in a text are always taken as such"},
+    {"media_io_kwargs", RENDER, "{}", "text only"},
+    {"mm_processor_kwargs", RENDER, "{}", "text only"},
+    {"spaces_between_special_tokens", BOTH | API_DETOKENIZE, "true", ""},
     {"use_beam_search", BOTH, "false", ""},
     {"length_penalty", BOTH, "1\n1.0", ""},
     {"early_stopping", BOTH, "false", ""},
@@ -125,9 +136,9 @@ static const struct field_row rows[] = {
     {"service_tier", BOTH, "\"auto\"\n\"default\"", ""},
 };
 
-static const struct field_row *find_row(const char *name, size_t len, enum api_shape shape) {
+static const struct field_row *find_row(const char *name, size_t len, unsigned shapes) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (rows[i].shapes & shape && strlen(rows[i].name) == len &&
+        if (rows[i].shapes & shapes && strlen(rows[i].name) == len &&
             !memcmp(rows[i].name, name, len))
             return &rows[i];
     return NULL;
@@ -158,13 +169,13 @@ static enum radish_status check_value(const struct field_row *row, yyjson_val *v
                            *row->hint ? ": " : "", row->hint);
 }
 
-enum radish_status openai_fields_check(yyjson_val *request, enum api_shape shape,
+enum radish_status openai_fields_check(yyjson_val *request, unsigned shapes,
                                        openai_unknown_fn on_unknown, void *user,
                                        struct radish_error *err) {
     yyjson_val *key, *value;
     size_t idx, max;
     yyjson_obj_foreach(request, idx, max, key, value) {
-        const struct field_row *row = find_row(yyjson_get_str(key), yyjson_get_len(key), shape);
+        const struct field_row *row = find_row(yyjson_get_str(key), yyjson_get_len(key), shapes);
         if (row)
             RADISH_TRY(check_value(row, value, err));
         else

@@ -7,15 +7,16 @@
 #include "base/buf.h"
 #include "base/json.h"
 
-enum api_shape { API_CHAT = 1, API_COMPLETIONS = 2 };
+enum api_shape { API_CHAT = 1, API_COMPLETIONS = 2, API_TOKENIZE = 4, API_DETOKENIZE = 8 };
 
 /* Called once for each unknown member of the request. The name is the client's and may hold
  * anything. */
 typedef void (*openai_unknown_fn)(void *user, const char *name);
 
-/* Walks the members of the request object. E_UNSUPPORTED names the first known field with a value
- * that is not supported, and says what to do instead. */
-enum radish_status openai_fields_check(yyjson_val *request, enum api_shape shape,
+/* Walks the members of the request object; shapes: API_... bits, a field of any of them is known.
+ * E_UNSUPPORTED names the first known field with a value that is not supported, and says what to do
+ * instead. */
+enum radish_status openai_fields_check(yyjson_val *request, unsigned shapes,
                                        openai_unknown_fn on_unknown, void *user,
                                        struct radish_error *err) RADISH_CHECK_RESULT;
 

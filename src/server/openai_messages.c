@@ -1,20 +1,25 @@
 /* openai_messages.c - from the API's messages to a template's variables.
  *
- * Templates are written against Python dicts: a null content prints "None", a role in capitals
- * matches no branch and its message vanishes, arguments of tool calls are expected as a mapping
- * although the API carries them as a string. So the conversation is checked and normalised here,
- * into a new JSON text; fields that nobody here knows (names, reasoning_content ...) pass through
- * to the template.
+ * Templates are written against Python dicts: a role in capitals matches no branch and its message
+ * vanishes, a member that is null prints "None". So the conversation is checked and normalised
+ * here, into a new JSON text; fields that nobody here knows (names, reasoning_content ...) pass
+ * through to the template. Arguments of tool calls are JSON in a string, or an object: that they
+ * are is checked here, where the message at fault can be named; which of the two the template reads
+ * is radish_render()'s concern.
  *
  * Continuing the final message means: render the conversation, and stop exactly behind that
  * message's content. Where that is cannot be found by searching for the content, which may appear
  * twice or be trimmed; so a marker that occurs nowhere else is put behind the content, and the text
- * in front of it is the prompt. A template that drops, doubles or reorders the content is refused
+ * in front of it is the prompt. A space behind the marker tells whether the template trims: if it
+ * is gone, the content alone would have lost the white space at its end, and the prompt must, too
+ * (transformers does the same). A template that drops, doubles or reorders the content is refused
  * rather than guessed at. */
 #include "openai_messages.h"
 
+#include "base/buf.h"
 #include "base/rng.h"
 #include "base/status.h"
+#include "base/utf8.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -62,16 +67,18 @@ static enum radish_status add_copy(struct builder *b, yyjson_mut_val *obj, yyjso
     return RADISH_OK;
 }
 
-/* A string value with the marker behind it, if it is the end of the final content. */
+/* A string value (NULL: the empty one) with the marker behind it, if it is the end of the final
+ * content. */
 static yyjson_mut_val *make_text(struct builder *b, yyjson_val *text, bool is_end) {
-    size_t len = yyjson_get_len(text), marker_len = is_end ? strlen(b->marker) : 0;
-    if (!marker_len) return yyjson_val_mut_copy(b->doc, text);
-    char *joined = malloc(len + marker_len);
-    if (!joined) return NULL;
-    memcpy(joined, yyjson_get_str(text), len);
-    memcpy(joined + len, b->marker, marker_len);
-    yyjson_mut_val *val = yyjson_mut_strncpy(b->doc, joined, len + marker_len);
-    free(joined);
+    if (!is_end || !*b->marker) return yyjson_val_mut_copy(b->doc, text);
+    struct buf joined;
+    buf_init(&joined, 0);
+    if (text) buf_append(&joined, yyjson_get_str(text), yyjson_get_len(text));
+    buf_append_str(&joined, b->marker);
+    buf_append_char(&joined, ' ');
+    yyjson_mut_val *val =
+        joined.failed ? NULL : yyjson_mut_strncpy(b->doc, joined.data, joined.len);
+    buf_deinit(&joined);
     return val;
 }
 
@@ -107,7 +114,7 @@ static enum radish_status add_content(struct builder *b, yyjson_mut_val *obj, yy
     if (!is_given(content)) {
         if (strcmp(role, "assistant"))
             return refuse(b, path, "must be a string or a list of parts");
-        made = yyjson_mut_strcpy(b->doc, is_final ? b->marker : "");
+        made = is_final && *b->marker ? make_text(b, NULL, true) : yyjson_mut_null(b->doc);
     } else if (yyjson_is_str(content)) {
         made = make_text(b, content, is_final);
     } else if (yyjson_is_arr(content)) {
@@ -124,61 +131,53 @@ static enum radish_status add_content(struct builder *b, yyjson_mut_val *obj, yy
     return put(b, obj, "content", made) ? RADISH_OK : error_nomem(b->err);
 }
 
-/* Copies `function` of a tool call; arguments in a string are parsed. */
-static enum radish_status add_function(struct builder *b, yyjson_mut_val *call,
-                                       yyjson_val *function, const char *path) {
-    yyjson_val *key, *value;
-    size_t idx, max;
-    yyjson_mut_val *obj = yyjson_mut_obj(b->doc);
-    if (!obj) return error_nomem(b->err);
-    yyjson_obj_foreach(function, idx, max, key, value) {
-        if (!yyjson_equals_str(key, "arguments") || !yyjson_is_str(value)) {
-            RADISH_TRY(add_copy(b, obj, key, value));
-            continue;
-        }
-        yyjson_doc *arguments = NULL;
-        const char *text = yyjson_get_len(value) ? yyjson_get_str(value) : "{}";
-        size_t len = yyjson_get_len(value) ? yyjson_get_len(value) : 2;
-        struct radish_error why;
-        if (json_parse(text, len, JSON_DEPTH_MAX / 2, &arguments, &why))
-            return error_set_field(b->err, RADISH_E_INVALID, path, "%s.arguments: %s", path,
-                                   why.msg);
-        yyjson_mut_val *copy = yyjson_val_mut_copy(b->doc, yyjson_doc_get_root(arguments));
-        yyjson_doc_free(arguments);
-        if (!put(b, obj, "arguments", copy)) return error_nomem(b->err);
-    }
-    return put(b, call, "function", obj) ? RADISH_OK : error_nomem(b->err);
+static enum radish_status check_arguments(struct builder *b, yyjson_val *arguments,
+                                          const char *path) {
+    static const char what[] = "arguments must be a JSON object, or one in a string";
+    if (!is_given(arguments) || yyjson_is_obj(arguments) || yyjson_equals_str(arguments, ""))
+        return RADISH_OK;
+    if (!yyjson_is_str(arguments))
+        return error_set_field(b->err, RADISH_E_INVALID, path, "%s.function: %s", path, what);
+    yyjson_doc *parsed = NULL;
+    struct radish_error why;
+    enum radish_status status = json_parse(yyjson_get_str(arguments), yyjson_get_len(arguments),
+                                           JSON_DEPTH_MAX / 2, &parsed, &why);
+    bool is_object = yyjson_is_obj(yyjson_doc_get_root(parsed));
+    yyjson_doc_free(parsed);
+    if (status == RADISH_E_NOMEM) return error_nomem(b->err);
+    if (is_object) return RADISH_OK;
+    return error_set_field(b->err, RADISH_E_INVALID, path, "%s.function: %s%s%s", path, what,
+                           status ? ": " : "", status ? why.msg : "");
+}
+
+/* Tool calls go to the template as they are. */
+static enum radish_status check_call(struct builder *b, yyjson_val *call, const char *path) {
+    yyjson_val *function = json_get(call, "function");
+    if (!yyjson_is_obj(call)) return refuse(b, path, "must be an object");
+    if (!yyjson_is_obj(function) || !yyjson_is_str(json_get(function, "name")))
+        return refuse(b, path, "needs a function, an object with a name");
+    return check_arguments(b, json_get(function, "arguments"), path);
 }
 
 static enum radish_status add_tool_calls(struct builder *b, yyjson_mut_val *obj, yyjson_val *calls,
                                          const char *message_path) {
-    yyjson_val *call, *key, *value;
-    size_t idx, max, key_idx, key_max;
+    yyjson_val *call;
+    size_t idx, max;
     char path[PATH_BYTES];
     write_path(path, "%s.tool_calls", message_path);
     if (!yyjson_is_arr(calls)) return refuse(b, path, "must be a list");
-    yyjson_mut_val *list = yyjson_mut_arr(b->doc);
-    if (!list) return error_nomem(b->err);
     yyjson_arr_foreach(calls, idx, max, call) {
         write_path(path, "%s.tool_calls[%zu]", message_path, idx);
-        if (!yyjson_is_obj(call)) return refuse(b, path, "must be an object");
-        yyjson_mut_val *made = yyjson_mut_obj(b->doc);
-        if (!made) return error_nomem(b->err);
-        yyjson_obj_foreach(call, key_idx, key_max, key, value) {
-            if (yyjson_equals_str(key, "function") && yyjson_is_obj(value))
-                RADISH_TRY(add_function(b, made, value, path));
-            else
-                RADISH_TRY(add_copy(b, made, key, value));
-        }
-        if (!yyjson_mut_arr_append(list, made)) return error_nomem(b->err);
+        RADISH_TRY(check_call(b, call, path));
     }
-    return put(b, obj, "tool_calls", list) ? RADISH_OK : error_nomem(b->err);
+    return put(b, obj, "tool_calls", yyjson_val_mut_copy(b->doc, calls)) ? RADISH_OK
+                                                                         : error_nomem(b->err);
 }
 
 /* The canonical name of a role, or NULL. */
 static const char *find_role(const char *name) {
-    static const char *const roles[] = {"system", "user", "assistant", "tool", "function"};
-    if (!strcasecmp(name, "developer")) return "system";
+    static const char *const roles[] = {"system",    "developer", "user",
+                                        "assistant", "tool",      "function"};
     for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
         if (!strcasecmp(name, roles[i])) return roles[i];
     return NULL;
@@ -268,8 +267,9 @@ static enum radish_status add_tools(struct builder *b, yyjson_mut_val *out, yyjs
 
 static enum radish_status add_kwargs(struct builder *b, yyjson_mut_val *out, yyjson_val *root) {
     static const char name[] = "chat_template_kwargs";
-    static const char *const taken[] = {"messages", "tools", "documents", "add_generation_prompt",
-                                        "continue_final_message"};
+    static const char *const taken[] = {
+        "messages",      "tools",   "documents", "add_generation_prompt", "continue_final_message",
+        "chat_template", "tokenize"};
     yyjson_val *kwargs = json_get(root, name), *key, *value;
     size_t idx, max;
     if (!is_given(kwargs)) return RADISH_OK;
@@ -278,8 +278,8 @@ static enum radish_status add_kwargs(struct builder *b, yyjson_mut_val *out, yyj
         for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
             if (yyjson_equals_str(key, taken[i]))
                 return error_set_field(b->err, RADISH_E_INVALID, name,
-                                       "chat_template_kwargs must not hold %s: it is a field of "
-                                       "its own",
+                                       "chat_template_kwargs must not hold %s: it is no "
+                                       "variable of the template's own",
                                        taken[i]);
         RADISH_TRY(add_copy(b, out, key, value));
     }
@@ -334,6 +334,8 @@ enum radish_status openai_marker_cut(const char *marker, const char *text, size_
         return error_set_field(err, RADISH_E_TEMPLATE, "continue_final_message",
                                "continue_final_message: this chat template does not write the "
                                "final message exactly once");
+    bool is_trimmed = rest == text + *len || *rest != ' ';
     *len = (size_t)(at - text);
+    if (is_trimmed) *len = utf8_trim_end(text, *len);
     return RADISH_OK;
 }

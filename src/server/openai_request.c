@@ -30,18 +30,26 @@ static void warn_model(struct exchange *ex, const char *model) {
                   ex->server->served_name);
 }
 
+enum radish_status openai_request_parse(struct openai_request *r, struct exchange *ex,
+                                        unsigned shapes, struct radish_error *err) {
+    const char *model = NULL;
+    memset(r, 0, sizeof *r);
+    arena_init(&r->arena, ARENA_BYTES_MAX);
+    RADISH_TRY(openai_parse_body(ex->body.data, ex->body.len, &r->doc, err));
+    r->root = yyjson_doc_get_root(r->doc);
+    if (shapes == API_TOKENIZE && json_get(r->root, "messages")) shapes |= API_CHAT;
+    RADISH_TRY(openai_fields_check(r->root, shapes, warn_unknown, ex, err));
+    RADISH_TRY(json_get_str(r->root, "model", &model, err));
+    warn_model(ex, model);
+    return RADISH_OK;
+}
+
 enum radish_status openai_request_open(struct openai_request *r, struct exchange *ex,
                                        enum api_shape shape, struct radish_error *err) {
     struct radish_sampling defaults;
-    memset(r, 0, sizeof *r);
-    arena_init(&r->arena, ARENA_BYTES_MAX);
     radish_model_sampling(ex->server->model, &defaults);
-    RADISH_TRY(openai_parse_body(ex->body.data, ex->body.len, &r->doc, err));
-    r->root = yyjson_doc_get_root(r->doc);
-    RADISH_TRY(openai_fields_check(r->root, shape, warn_unknown, ex, err));
-    RADISH_TRY(openai_params_read(r->root, shape, &defaults, &r->arena, &r->params, err));
-    warn_model(ex, r->params.model);
-    return RADISH_OK;
+    RADISH_TRY(openai_request_parse(r, ex, shape, err));
+    return openai_params_read(r->root, shape, &defaults, &r->arena, &r->params, err);
 }
 
 void openai_request_close(struct openai_request *r) {
@@ -63,6 +71,19 @@ enum radish_status openai_request_check_text(struct exchange *ex, size_t len, co
                            "the prompt has %zu bytes, which is more than %zu tokens, but must have "
                            "fewer than %u: that is what fits into the context",
                            len, len / token_bytes, ex->server->context_tokens);
+}
+
+enum radish_status openai_request_check_ids(const struct exchange *ex, const int32_t *ids, size_t n,
+                                            const char *field, struct radish_error *err) {
+    const struct radish_model *model = ex->server->model;
+    uint32_t n_known = radish_model_info(model)->n_tokens;
+    size_t len = 0;
+    for (size_t i = 0; i < n; i++)
+        if ((uint32_t)ids[i] >= n_known || !radish_token_bytes(model, ids[i], &len))
+            return error_set_field(err, RADISH_E_INVALID, field,
+                                   "%s: %d is not a token id of this model (0 to %u)", field,
+                                   ids[i], n_known ? n_known - 1 : 0);
+    return RADISH_OK;
 }
 
 enum radish_status openai_request_check_room(const struct openai_request *r, struct exchange *ex,

@@ -1,5 +1,5 @@
-/* openai_request.h - what the two generation endpoints have in common: opening the body of an
- * exchange as a checked request, and the rule about room in the context. Threads: one at a time. */
+/* openai_request.h - what endpoints with a body have in common: opening it as a checked request,
+ * and the rules about token ids and about room in the context. Threads: one at a time. */
 #ifndef SERVER_OPENAI_REQUEST_H
 #define SERVER_OPENAI_REQUEST_H
 
@@ -13,8 +13,14 @@ struct openai_request {
     struct openai_params params;
 };
 
-/* Parses ex->body, checks every field but the prompt, and notes what the client should be warned
- * about. Close it also after a failure. */
+/* Parses ex->body into an object, refuses fields with values that are not supported, and notes what
+ * the client should be warned about. shapes: API_... bits; to API_TOKENIZE with messages belong the
+ * fields of a chat, too. Close it also after a failure. */
+enum radish_status openai_request_parse(struct openai_request *r, struct exchange *ex,
+                                        unsigned shapes,
+                                        struct radish_error *err) RADISH_CHECK_RESULT;
+
+/* The same, and reads every field but the prompt. Close it also after a failure. */
 enum radish_status openai_request_open(struct openai_request *r, struct exchange *ex,
                                        enum api_shape shape,
                                        struct radish_error *err) RADISH_CHECK_RESULT;
@@ -24,6 +30,11 @@ void openai_request_close(struct openai_request *r);
  * from its length alone, before time and memory go into encoding it. */
 enum radish_status openai_request_check_text(struct exchange *ex, size_t len, const char *field,
                                              struct radish_error *err) RADISH_CHECK_RESULT;
+
+/* E_INVALID for an id that the model lacks. field: where the ids came from. */
+enum radish_status openai_request_check_ids(const struct exchange *ex, const int32_t *ids, size_t n,
+                                            const char *field,
+                                            struct radish_error *err) RADISH_CHECK_RESULT;
 
 /* E_LIMIT, with the numbers, when the prompt leaves no room for a token, or the tokens asked for
  * do not fit behind it. field: where the prompt came from. */

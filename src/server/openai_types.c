@@ -166,8 +166,7 @@ static enum radish_status read_stop(yyjson_val *root, struct arena *arena, struc
     return RADISH_OK;
 }
 
-/* A list of token ids; empty gives NULL and 0. `where` names it in messages. */
-static enum radish_status read_ids(yyjson_val *list, const char *field, size_t n_max,
+enum radish_status openai_ids_read(yyjson_val *list, const char *field, size_t n_max,
                                    struct arena *arena, const int32_t **ids_out, size_t *n_out,
                                    struct radish_error *err) {
     yyjson_val *item;
@@ -198,7 +197,8 @@ static enum radish_status read_stop_ids(yyjson_val *root, struct arena *arena,
     size_t n = 0;
     yyjson_val *val = json_get(root, "stop_token_ids");
     if (!is_given(val)) return RADISH_OK;
-    RADISH_TRY(read_ids(val, "stop_token_ids", RADISH_STOP_IDS_MAX, arena, &r->stop_ids, &n, err));
+    RADISH_TRY(
+        openai_ids_read(val, "stop_token_ids", RADISH_STOP_IDS_MAX, arena, &r->stop_ids, &n, err));
     r->n_stop_ids = (uint32_t)n;
     return RADISH_OK;
 }
@@ -321,7 +321,7 @@ static enum radish_status read_prompt(yyjson_val *val, struct arena *arena,
         out->text_len = yyjson_get_len(val);
         return RADISH_OK;
     }
-    RADISH_TRY(read_ids(val, name, SIZE_MAX, arena, &out->ids, &out->n_ids, err));
+    RADISH_TRY(openai_ids_read(val, name, SIZE_MAX, arena, &out->ids, &out->n_ids, err));
     if (!out->n_ids)
         return error_set_field(err, RADISH_E_INVALID, name, "a prompt must not be empty");
     return RADISH_OK;

@@ -34,6 +34,11 @@ enum radish_status openai_params_read(yyjson_val *root, enum api_shape shape,
                                       struct openai_params *params_out,
                                       struct radish_error *err) RADISH_CHECK_RESULT;
 
+/* A list of token ids, at most n_max; empty gives NULL and 0. field names it in messages. */
+enum radish_status openai_ids_read(yyjson_val *list, const char *field, size_t n_max,
+                                   struct arena *arena, const int32_t **ids_out, size_t *n_out,
+                                   struct radish_error *err) RADISH_CHECK_RESULT;
+
 /* One prompt of /v1/completions: text, or ids. */
 struct openai_prompt {
     const char *text; /* [text_len], or NULL when ids are given */

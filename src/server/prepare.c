@@ -2,9 +2,14 @@
  *
  * An HTTP thread serves many connections. A body of tens of megabytes, or a template that loops,
  * takes it seconds; meanwhile every stream on that thread would stand still and /health would not
- * answer. So generation requests are handed to a few threads of their own and the connection sleeps
- * (suspended) until the first event. The hand-over costs some ten microseconds per request. It also
- * bounds memory: only as many JSON trees exist at once as there are preparing threads. */
+ * answer. So requests that are work are handed to a few threads of their own and the connection
+ * sleeps (suspended) until the first event, or the answer. The hand-over costs some ten
+ * microseconds per request. It also bounds memory: only as many JSON trees exist at once as there
+ * are preparing threads.
+ *
+ * Tokenizing a text of megabytes takes seconds, where a prompt that long is refused at once. Such
+ * bulk work is never given to the last free thread: a chat that comes behind it is not kept waiting
+ * for its first token. */
 #include "prepare.h"
 
 #include "base/mem.h"
@@ -19,34 +24,58 @@ struct prepare {
     pthread_cond_t changed;
     struct exchange *first, *last; /* linked by next_job */
     bool is_closing;
-    uint32_t n_threads;
-    pthread_t threads[]; /* [n_threads] */
+    uint32_t n_bulk;                   /* threads at bulk work */
+    uint32_t n_threads, n_threads_max; /* started, to be started */
+    pthread_t threads[];               /* [n_threads] */
 };
 
 static void prepare_one(struct exchange *ex) {
     struct radish_error err = {0};
-    pthread_mutex_lock(&ex->lock);
-    bool is_wanted = !ex->is_gone;
-    pthread_mutex_unlock(&ex->lock);
-    enum radish_status status = RADISH_AGAIN;
-    if (is_wanted && !atomic_load(&ex->server->is_aborting)) status = ex->route->handle(ex, &err);
+    bool is_wanted = !exchange_is_gone(ex) && !atomic_load(&ex->server->is_aborting);
+    enum radish_status status = is_wanted ? ex->route->handle(ex, &err) : RADISH_AGAIN;
     exchange_drop_body(ex);
     if (status) exchange_set_error(ex, status, &err);
-    exchange_set_prepared(ex, status != RADISH_OK);
+    exchange_set_prepared(ex, ex->reply.status != 0);
     exchange_unref(ex);
+}
+
+static bool is_bulk(const struct exchange *ex) {
+    return ex->route->flags & ROUTE_BULK;
+}
+
+/* The first job that a thread may take now, out of the queue; NULL: none. With p->lock held. */
+static struct exchange *take_job(struct prepare *p) {
+    bool takes_bulk = p->n_bulk + 1 < p->n_threads_max || p->n_threads_max == 1 || p->is_closing;
+    struct exchange *before = NULL, *ex = p->first;
+    while (ex && is_bulk(ex) && !takes_bulk) {
+        before = ex;
+        ex = ex->next_job;
+    }
+    if (!ex) return NULL;
+    if (before)
+        before->next_job = ex->next_job;
+    else
+        p->first = ex->next_job;
+    if (p->last == ex) p->last = before;
+    p->n_bulk += is_bulk(ex);
+    return ex;
 }
 
 static void *run(void *arg) {
     struct prepare *p = arg;
+    struct exchange *ex;
+    pthread_mutex_lock(&p->lock);
     for (;;) {
-        pthread_mutex_lock(&p->lock);
-        while (!p->first && !p->is_closing) pthread_cond_wait(&p->changed, &p->lock);
-        struct exchange *ex = p->first;
-        if (ex) p->first = ex->next_job;
+        while (!(ex = take_job(p)) && !p->is_closing) pthread_cond_wait(&p->changed, &p->lock);
+        if (!ex) break;
+        uint32_t n_bulk = is_bulk(ex);
         pthread_mutex_unlock(&p->lock);
-        if (!ex) return NULL;
-        prepare_one(ex);
+        prepare_one(ex); /* It may be freed by this. */
+        pthread_mutex_lock(&p->lock);
+        p->n_bulk -= n_bulk;
     }
+    pthread_mutex_unlock(&p->lock);
+    return NULL;
 }
 
 void prepare_push(struct prepare *p, struct exchange *ex) {
@@ -67,6 +96,7 @@ enum radish_status prepare_open(uint32_t n_threads, struct prepare **prepare_out
     *prepare_out = NULL;
     struct prepare *p = mem_zalloc(1, sizeof *p + n_threads * sizeof *p->threads);
     if (!p) return error_nomem(err);
+    p->n_threads_max = n_threads;
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->changed, NULL);
     for (uint32_t i = 0; i < n_threads; i++) {

@@ -1,4 +1,5 @@
-/* prepare.h - the threads that turn a request's body into a running generation.
+/* prepare.h - the threads that turn a request's body into a running generation, or an
+ * answer.
  *
  * Owns: its threads and its queue, which is as long as there are connections. Threads: any may
  * push. */

@@ -7,16 +7,24 @@
 
 #include <string.h>
 
+#define WORK (ROUTE_KEY | ROUTE_WORK)
+#define BULK (WORK | ROUTE_BULK)
+
 static const struct route routes[] = {
-    {"GET", "/health", false, false, false, ep_health},
-    {"GET", "/v1/models", false, true, false, ep_models_list},
-    {"GET", "/v1/models/", true, true, false, ep_models_get},
-    {"POST", "/v1/chat/completions", false, true, true, ep_chat},
-    {"POST", "/v1/completions", false, true, true, ep_completions},
+    {"GET", "/health", 0, ep_health},
+    {"GET", "/v1/models", ROUTE_KEY, ep_models_list},
+    {"GET", "/v1/models/", ROUTE_KEY | ROUTE_PREFIX, ep_models_get},
+    {"POST", "/v1/chat/completions", WORK, ep_chat},
+    {"POST", "/v1/completions", WORK, ep_completions},
+    {"POST", "/tokenize", BULK, ep_tokenize},
+    {"POST", "/v1/tokenize", BULK, ep_tokenize},
+    {"POST", "/detokenize", BULK, ep_detokenize},
+    {"POST", "/v1/detokenize", BULK, ep_detokenize},
+    {"POST", "/apply-template", WORK, ep_template},
 };
 
 static bool has_path(const struct route *route, const char *path) {
-    if (!route->is_prefix) return !strcmp(route->path, path);
+    if (!(route->flags & ROUTE_PREFIX)) return !strcmp(route->path, path);
     size_t n = strlen(route->path);
     return !strncmp(route->path, path, n) && path[n];
 }

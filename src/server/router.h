@@ -7,13 +7,18 @@
 
 struct exchange;
 
+enum {
+    ROUTE_PREFIX = 1, /* path ends in '/'; what follows it names something */
+    ROUTE_KEY = 2,    /* needs a key, where the server has keys */
+    ROUTE_WORK = 4,   /* runs on a preparing thread; 503 while stopping or past the connections */
+    ROUTE_BULK = 8    /* work that may take seconds: never on all preparing threads at once */
+};
+
 struct route {
     const char *method;
     const char *path;
-    bool is_prefix;     /* path ends in '/'; what follows it names something */
-    bool needs_key;     /* where the server has keys */
-    bool is_generation; /* runs on a preparing thread, starts a generation, 503 while stopping */
-    /* OK: ex->reply is filled (or, for a generation, on its way). Otherwise err says why. */
+    unsigned flags; /* ROUTE_... */
+    /* OK: ex->reply is filled, or a generation has been started. Otherwise err says why. */
     enum radish_status (*handle)(struct exchange *ex, struct radish_error *err);
 };
 
@@ -23,6 +28,9 @@ const struct route *router_find(const char *method, const char *path, const char
 
 enum radish_status ep_chat(struct exchange *ex, struct radish_error *err);
 enum radish_status ep_completions(struct exchange *ex, struct radish_error *err);
+enum radish_status ep_template(struct exchange *ex, struct radish_error *err);
+enum radish_status ep_tokenize(struct exchange *ex, struct radish_error *err);
+enum radish_status ep_detokenize(struct exchange *ex, struct radish_error *err);
 enum radish_status ep_models_list(struct exchange *ex, struct radish_error *err);
 enum radish_status ep_models_get(struct exchange *ex, struct radish_error *err);
 enum radish_status ep_health(struct exchange *ex, struct radish_error *err);

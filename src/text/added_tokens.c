@@ -51,7 +51,8 @@ static enum radish_status add(struct added_tokens *tokens, const struct spec_add
                                "an added token of %zu bytes; the limit is %d", content.len,
                                SPEC_ADDED_CONTENT_MAX);
     if (normalizer)
-        RADISH_TRY(normalizer_run(normalizer, content.data, content.len, scratch, &content, err));
+        RADISH_TRY(
+            normalizer_run(normalizer, content.data, content.len, scratch, &content, NULL, err));
     if (!content.len) return RADISH_OK;
     struct token *t = &tokens->tokens[tokens->n];
     *t = (struct token){.content = mem_strndup(content.data, content.len),

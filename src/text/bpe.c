@@ -1,74 +1,66 @@
-/* bpe.c - merges by rank, over arrays for words and over a heap for long runs.
+/* bpe.c - from a piece to ids: whole tokens, parts that no merge joins, characters, merges.
  *
- *   "lower"   l o w e r  --(e r: rank 2)-->  l o w er  --(l o: rank 7)-->  lo w er  ...
+ * The rule is: characters become tokens, then neighbours join by rank (bpe_merge.c). Three short
+ * cuts give the same ids with less work; what makes them exact:
  *
- * What decides a merge is the pair of token ids: one hash table maps (left, right) to (rank,
- * product), so no string is built or compared while merging. Each symbol remembers the rank of the
- * pair that it starts; the lowest rank wins, the leftmost of equals.
- *
- * Words are short: up to SHORT_SYMBOLS symbols the lowest rank is found by walking the array, which
- * beats any queue. Longer pieces (a megabyte of spaces is one piece for some tokenizers) would make
- * that quadratic: they go through a binary heap of (rank, position) over a linked list, O(n log n).
- * Entries of the heap that a later merge made stale are known by their rank: it no longer equals
- * the one stored in the symbol. Both ways give the same ids (test_bpe.c compares them).
+ * - A piece that is itself a token usually merges to just that token, but not always (its merges
+ *   may be outranked). Whether it does depends on nothing but the piece, so the answer is kept: one
+ *   byte a token, unknown until it was first merged, written by whichever thread comes first. Most
+ *   words of prose end here, after one look-up.
+ * - What was merged in this call is copied when it comes again (piece_cache.c).
+ * - Tokenizers in SentencePiece's style have no pre-tokenizer: a text is one piece, and a heap over
+ *   it would be most of the work. A token made by merging is a part of the text, so two
+ * neighbouring characters that stand together in no product of a merge are never joined; the piece
+ * is cut between them, and both parts merge as if alone. In practice that is before every "▁" and
+ * at most changes of script. The pairs of characters are a bit set by hash: a collision costs a
+ * cut. Not done where a character's tokens depend on more than the character (affixes, unknown
+ * tokens that fuse) or where merges name tokens that stand for no text.
  *
  * Byte-level vocabularies are written in an alphabet that shows bytes as characters. They are read
  * back into bytes here, so that pieces of the text are looked up as they stand. */
 #include "bpe.h"
 
 #include "base/mem.h"
-#include "base/rng.h"
 #include "base/status.h"
 #include "base/utf8.h"
+#include "bpe_merge.h"
 #include "byte_level.h"
+#include "piece_cache.h"
 #include "vocab.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHORT_SYMBOLS = 48, PIECE_BYTES_MAX = 1 << 30 };
-
-#define RANK_NONE UINT32_MAX
-
-struct merge {
-    uint64_t pair; /* left << 32 | right; UINT64_MAX = free slot */
-    uint32_t rank;
-    int32_t product;
+enum {
+    CHAR_PAGE = 256, /* characters per page of char_pages */
+    CHAR_PAGES = 0x110000 / CHAR_PAGE,
+    CUT_BITS_MIN = 12,
+    CUT_BITS_MAX = 24,
+    AFFIXED_BYTES_MAX = 256, /* a character with prefix and suffix */
 };
+
+/* What merging the bytes of a token gives. */
+enum whole { WHOLE_UNKNOWN, WHOLE_ITSELF, WHOLE_OTHER };
 
 struct bpe {
     struct vocab
         vocab; /* keys: raw bytes when byte-level, else contents; hidden tokens are absent */
-    struct merge *merges; /* [n_merge_slots] open addressing, at most half full */
-    size_t n_merge_slots; /* a power of two */
+    struct bpe_merges merges;
+    atomic_uchar *whole; /* [vocab.n_ids] enum whole */
     bool is_byte_level, ignores_merges, fuses_unk, has_byte_fallback;
-    struct buf prefix, suffix; /* in the form of the keys */
-    int32_t unk_id;            /* -1 = none */
-    int32_t byte_ids[256];     /* of one-byte strings; -1 = none */
-    int32_t fallback_ids[256]; /* of "<0x00>"..."<0xFF>"; -1 = none */
+    bool has_all_bytes;              /* byte-level, no affixes: a piece is its bytes' tokens */
+    struct buf prefix, suffix;       /* in the form of the keys */
+    int32_t unk_id;                  /* -1 = none */
+    int32_t byte_ids[256];           /* of one-byte strings; -1 = none */
+    int32_t fallback_ids[256];       /* of "<0x00>"..."<0xFF>"; -1 = none */
+    int32_t *char_pages[CHAR_PAGES]; /* [CHAR_PAGE] ids of strings of one character; NULL = none */
+    uint64_t *joined;      /* bit set of character pairs within products; NULL = no cuts */
+    unsigned joined_shift; /* of the hash */
 };
-
-struct symbol {
-    int32_t id;
-    uint32_t rank;       /* of the pair this symbol starts; RANK_NONE = no merge */
-    uint32_t prev, next; /* NONE at the ends; only for long pieces */
-    int32_t product;     /* of that pair */
-};
-
-struct candidate {
-    uint32_t rank, at;
-};
-
-#define NONE UINT32_MAX
 
 /* ---- create, destroy */
-
-static size_t merge_slot(const struct bpe *b, uint64_t pair) {
-    size_t mask = b->n_merge_slots - 1, at = rng_mix(pair * 0x9E3779B97F4A7C15u) & mask;
-    while (b->merges[at].pair != UINT64_MAX && b->merges[at].pair != pair) at = (at + 1) & mask;
-    return at;
-}
 
 /* The content of a token in the form of the keys; false when it cannot be made from text. */
 static bool to_key(const struct bpe *b, const struct spec_str *content, struct buf *key_out) {
@@ -123,8 +115,7 @@ static enum radish_status add_merge(struct bpe *b, const struct spec_merge *merg
     if (product < 0)
         return error_set_field(err, RADISH_E_FORMAT, "merges",
                                "merge %u makes a token that is not in the vocabulary", rank);
-    uint64_t pair = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
-    b->merges[merge_slot(b, pair)] = (struct merge){pair, rank, product};
+    bpe_merges_put(&b->merges, left, right, rank, product);
     return RADISH_OK;
 }
 
@@ -132,15 +123,95 @@ static enum radish_status fill_merges(struct bpe *b, const struct tokenizer_spec
                                       struct buf *key, struct radish_error *err) {
     struct buf joined = {0};
     enum radish_status status = RADISH_OK;
-    b->n_merge_slots = 16;
-    while (b->n_merge_slots < (size_t)spec->n_merges * 2) b->n_merge_slots *= 2;
-    b->merges = mem_alloc(b->n_merge_slots, sizeof *b->merges);
-    if (!b->merges) return error_nomem(err);
-    memset(b->merges, 0xFF, b->n_merge_slots * sizeof *b->merges);
+    if (spec->n_merges > BPE_MERGES_MAX)
+        return error_set_field(err, RADISH_E_LIMIT, "merges", "%u merges; the limit is %u",
+                               spec->n_merges, BPE_MERGES_MAX);
+    if (!bpe_merges_init(&b->merges, spec->n_merges)) return error_nomem(err);
     for (uint32_t i = 0; i < spec->n_merges && status == RADISH_OK; i++)
-        status = add_merge(b, &spec->merges[i], i, key, &joined, err);
+        if (to_key(b, &spec->merges[i].left, key) && to_key(b, &spec->merges[i].right, key))
+            status = add_merge(b, &spec->merges[i], i, key, &joined, err);
     buf_deinit(&joined);
     return status;
+}
+
+static bool put_char(struct bpe *b, uint32_t c, int32_t id) {
+    int32_t **page = &b->char_pages[c / CHAR_PAGE];
+    if (!*page) {
+        *page = mem_alloc(CHAR_PAGE, sizeof **page);
+        if (!*page) return false;
+        memset(*page, 0xFF, CHAR_PAGE * sizeof **page);
+    }
+    (*page)[c % CHAR_PAGE] = id;
+    return true;
+}
+
+/* The tokens of single characters, as vocab_find() would give them. */
+static bool fill_chars(struct bpe *b) {
+    for (uint32_t id = 0; !b->is_byte_level && id < b->vocab.n_ids; id++) {
+        uint32_t c;
+        size_t len;
+        const char *key = vocab_get(&b->vocab, (int32_t)id, &len);
+        if (!key || !len || len > 4 || utf8_decode(key, len, &c) != len) continue;
+        if (vocab_find(&b->vocab, key, len) == (int32_t)id && !put_char(b, c, (int32_t)id))
+            return false;
+    }
+    return true;
+}
+
+static int32_t char_id(const struct bpe *b, uint32_t c) {
+    const int32_t *page = b->char_pages[c / CHAR_PAGE];
+    return page ? page[c % CHAR_PAGE] : -1;
+}
+
+static uint64_t joined_bit(const struct bpe *b, uint32_t left, uint32_t right) {
+    return ((uint64_t)left << 32 | right) * 0x9E3779B97F4A7C15u >> b->joined_shift;
+}
+
+/* See the top of the file. */
+static bool can_cut(const struct bpe *b, const struct tokenizer_spec *spec) {
+    bool has_all_fallbacks = b->has_byte_fallback;
+    for (int i = 0; i < 256; i++) has_all_fallbacks &= b->fallback_ids[i] >= 0;
+    if (b->is_byte_level || b->prefix.len || b->suffix.len || !spec->n_merges) return false;
+    return has_all_fallbacks || b->unk_id < 0 || (!b->has_byte_fallback && !b->fuses_unk);
+}
+
+/* True for tokens that stand for text which is not their content. */
+static bool is_stand_in(const struct bpe *b, int32_t id) {
+    size_t len;
+    const char *key = vocab_get(&b->vocab, id, &len);
+    if (id == b->unk_id) return true;
+    for (int i = 0; len == 6 && key[0] == '<' && i < 256; i++)
+        if (b->fallback_ids[i] == id) return true;
+    return false;
+}
+
+static enum radish_status fill_joined(struct bpe *b, const struct tokenizer_spec *spec,
+                                      struct radish_error *err) {
+    unsigned bits = CUT_BITS_MIN;
+    if (!can_cut(b, spec)) return RADISH_OK;
+    while (bits < CUT_BITS_MAX && (uint64_t)1 << bits < spec->n_merges) bits++;
+    b->joined_shift = 64 - bits;
+    b->joined = mem_zalloc(((size_t)1 << bits) / 64, sizeof *b->joined);
+    if (!b->joined) return error_nomem(err);
+    for (uint32_t i = 0; i < spec->n_merges; i++) {
+        const struct spec_str *parts[] = {&spec->merges[i].left, &spec->merges[i].right};
+        uint32_t c, last = 0;
+        bool has_last = false;
+        for (int part = 0; part < 2; part++) {
+            const struct spec_str *s = parts[part];
+            if (is_stand_in(b, vocab_find(&b->vocab, s->data ? s->data : "", s->len))) {
+                free(b->joined);
+                b->joined = NULL;
+                return RADISH_OK;
+            }
+            for (size_t at = 0; at < s->len; last = c, has_last = true) {
+                at += utf8_decode(s->data + at, s->len - at, &c);
+                uint64_t bit = joined_bit(b, last, c);
+                if (has_last) b->joined[bit / 64] |= (uint64_t)1 << bit % 64;
+            }
+        }
+    }
+    return RADISH_OK;
 }
 
 static enum radish_status fill_parameters(struct bpe *b, const struct tokenizer_spec *spec,
@@ -154,10 +225,16 @@ static enum radish_status fill_parameters(struct bpe *b, const struct tokenizer_
         b->byte_ids[i] = b->is_byte_level || i < 0x80 ? vocab_find(&b->vocab, &byte, 1) : -1;
         b->fallback_ids[i] = vocab_find(&b->vocab, name, 6);
     }
+    b->has_all_bytes = b->is_byte_level && !b->prefix.len && !b->suffix.len;
+    for (int i = 0; i < 256; i++) b->has_all_bytes &= b->byte_ids[i] >= 0;
     b->unk_id = -1;
     if (!spec->unk.data) return RADISH_OK;
     if (to_key(b, &spec->unk, key) && !key->failed)
         b->unk_id = vocab_find(&b->vocab, key->data ? key->data : "", key->len);
+    for (uint32_t i = 0; b->unk_id < 0 && i < spec->n_tokens; i++) /* It need not look like text. */
+        if (spec->tokens[i].content.len == spec->unk.len &&
+            memcmp(spec->tokens[i].content.data, spec->unk.data, spec->unk.len) == 0)
+            b->unk_id = spec->tokens[i].id;
     if (b->unk_id >= 0) return RADISH_OK;
     return error_set_field(err, RADISH_E_FORMAT, "unk_token",
                            "the unknown token \"%.*s\" is not in the vocabulary",
@@ -173,9 +250,19 @@ static enum radish_status fill(struct bpe *b, const struct tokenizer_spec *spec,
                            "a subword prefix or suffix outside of the byte-level alphabet");
         goto done;
     }
+    if (b->prefix.len + b->suffix.len > AFFIXED_BYTES_MAX - 4) {
+        status = error_set(err, RADISH_E_LIMIT,
+                           "a subword prefix and suffix of %zu bytes; the limit is %d",
+                           b->prefix.len + b->suffix.len, AFFIXED_BYTES_MAX - 4);
+        goto done;
+    }
     if ((status = fill_vocab(b, spec, &key, err)) != RADISH_OK) goto done;
     if ((status = fill_merges(b, spec, &key, err)) != RADISH_OK) goto done;
-    status = fill_parameters(b, spec, &key, err);
+    if ((status = fill_parameters(b, spec, &key, err)) != RADISH_OK) goto done;
+    b->whole = mem_zalloc(b->vocab.n_ids, sizeof *b->whole);
+    bool ok = b->whole && fill_chars(b);
+    if (ok && b->has_all_bytes) ok = bpe_merges_index_bytes(&b->merges, b->byte_ids);
+    status = ok ? fill_joined(b, spec, err) : error_nomem(err);
 done:
     buf_deinit(&key);
     return status;
@@ -185,7 +272,10 @@ static void destroy_bpe(struct token_model *model) {
     struct bpe *b = (struct bpe *)model;
     if (!b) return;
     vocab_deinit(&b->vocab);
-    free(b->merges);
+    bpe_merges_deinit(&b->merges);
+    free(b->whole);
+    free(b->joined);
+    for (size_t i = 0; i < CHAR_PAGES; i++) free(b->char_pages[i]);
     buf_deinit(&b->prefix);
     buf_deinit(&b->suffix);
     free(b);
@@ -211,13 +301,13 @@ static enum radish_status create_bpe(const struct tokenizer_spec *spec, bool is_
 
 struct symbols {
     const struct bpe *bpe;
-    struct symbol *items; /* [n], room for one per byte */
+    int32_t *ids; /* [n], room for one per byte */
     size_t n;
     int32_t pending_unk; /* an unknown token that may still grow; -1 = none */
 };
 
 static void push_symbol(struct symbols *s, int32_t id) {
-    s->items[s->n++] = (struct symbol){.id = id};
+    s->ids[s->n++] = id;
 }
 
 /* The unknown token comes one character late: it may swallow its neighbours (fuse_unk). */
@@ -226,6 +316,7 @@ static void flush_unk(struct symbols *s) {
     s->pending_unk = -1;
 }
 
+/* The bytes of a character and of its affixes, when there is a token for each. */
 static bool push_fallback(struct symbols *s, const char *c, size_t len) {
     const struct bpe *b = s->bpe;
     for (size_t i = 0; i < len; i++)
@@ -234,22 +325,18 @@ static bool push_fallback(struct symbols *s, const char *c, size_t len) {
     return true;
 }
 
-static int32_t find_char(const struct bpe *b, const char *c, size_t len, bool is_first,
-                         bool is_last) {
-    char affixed[256];
+/* A character with what continues or ends words put to it; its length. */
+static size_t affix(const struct bpe *b, const char *c, size_t len, bool is_first, bool is_last,
+                    char affixed_out[AFFIXED_BYTES_MAX]) {
     size_t prefix_len = is_first ? 0 : b->prefix.len, suffix_len = is_last ? b->suffix.len : 0;
-    if (!prefix_len && !suffix_len)
-        return len == 1 ? b->byte_ids[(unsigned char)*c] : vocab_find(&b->vocab, c, len);
-    if (prefix_len + len + suffix_len > sizeof affixed) return -1;
-    if (prefix_len) memcpy(affixed, b->prefix.data, prefix_len);
-    memcpy(affixed + prefix_len, c, len);
-    if (suffix_len) memcpy(affixed + prefix_len + len, b->suffix.data, suffix_len);
-    return vocab_find(&b->vocab, affixed, prefix_len + len + suffix_len);
+    if (prefix_len) memcpy(affixed_out, b->prefix.data, prefix_len);
+    memcpy(affixed_out + prefix_len, c, len);
+    if (suffix_len) memcpy(affixed_out + prefix_len + len, b->suffix.data, suffix_len);
+    return prefix_len + len + suffix_len;
 }
 
-static void push_char(struct symbols *s, const char *c, size_t len, bool is_first, bool is_last) {
+static void push_char(struct symbols *s, int32_t id, const char *c, size_t len) {
     const struct bpe *b = s->bpe;
-    int32_t id = find_char(b, c, len, is_first, is_last);
     if (id >= 0) {
         flush_unk(s);
         push_symbol(s, id);
@@ -261,139 +348,119 @@ static void push_char(struct symbols *s, const char *c, size_t len, bool is_firs
     s->pending_unk = b->unk_id;
 }
 
-static size_t split_chars(const struct bpe *b, const char *piece, size_t len,
-                          struct symbol *items) {
-    struct symbols s = {.bpe = b, .items = items, .pending_unk = -1};
+/* The tokens of the piece's characters (byte-level: bytes) to ids, which has room for
+ * symbols_max(). */
+static size_t split_chars(const struct bpe *b, const char *piece, size_t len, int32_t *ids) {
+    struct symbols s = {.bpe = b, .ids = ids, .pending_unk = -1};
+    bool has_affixes = b->prefix.len || b->suffix.len;
+    if (b->has_all_bytes) {
+        for (size_t i = 0; i < len; i++) ids[i] = b->byte_ids[(unsigned char)piece[i]];
+        return len;
+    }
     for (size_t at = 0, char_len; at < len; at += char_len) {
-        uint32_t c;
+        uint32_t c = (unsigned char)piece[at];
+        int32_t id;
         char_len = b->is_byte_level ? 1 : utf8_decode(piece + at, len - at, &c);
-        push_char(&s, piece + at, char_len, at == 0, at + char_len == len);
+        if (has_affixes) {
+            char affixed[AFFIXED_BYTES_MAX];
+            size_t n = affix(b, piece + at, char_len, at == 0, at + char_len == len, affixed);
+            push_char(&s, vocab_find(&b->vocab, affixed, n), affixed, n);
+            continue;
+        }
+        id = b->is_byte_level ? b->byte_ids[c] : char_id(b, c);
+        push_char(&s, id, piece + at, char_len);
     }
     flush_unk(&s);
     return s.n;
 }
 
-/* ---- merging */
+/* ---- encode */
 
-static void find_merge(const struct bpe *b, struct symbol *left, int32_t right) {
-    const struct merge *m =
-        &b->merges[merge_slot(b, (uint64_t)(uint32_t)left->id << 32 | (uint32_t)right)];
-    left->rank = m->rank; /* RANK_NONE in a free slot */
-    left->product = m->product;
+/* No more symbols than this come from len bytes. */
+static size_t symbols_max(const struct bpe *b, size_t len) {
+    return b->has_byte_fallback ? len * (1 + b->prefix.len) + b->suffix.len : len;
 }
 
-static size_t merge_short(const struct bpe *b, struct symbol *items, size_t n) {
-    for (size_t i = 0; i + 1 < n; i++) find_merge(b, &items[i], items[i + 1].id);
-    if (n) items[n - 1].rank = RANK_NONE;
-    for (;;) {
-        size_t best = 0;
-        for (size_t i = 1; i < n; i++)
-            if (items[i].rank < items[best].rank) best = i;
-        if (n < 2 || items[best].rank == RANK_NONE) return n;
-        items[best].id = items[best].product;
-        memmove(items + best + 1, items + best + 2, (n - best - 2) * sizeof *items);
-        n--;
-        items[best].rank = RANK_NONE;
-        if (best + 1 < n) find_merge(b, &items[best], items[best + 1].id);
-        if (best > 0) find_merge(b, &items[best - 1], items[best].id);
+/* Appends what merging gives. */
+static bool merge_piece(const struct bpe *b, const char *piece, size_t len,
+                        struct token_scratch *scratch, struct id_list *out) {
+    const unsigned char *bytes = b->has_all_bytes ? (const unsigned char *)piece : NULL;
+    size_t n = symbols_max(b, len);
+    if (len > BPE_SYMBOLS_MAX || n > BPE_SYMBOLS_MAX || !id_list_reserve(out, n)) return false;
+    int32_t *ids = out->ids + out->n;
+    n = split_chars(b, piece, len, ids);
+    if (!bpe_merge(&b->merges, ids, n, bytes, scratch, &n)) return false;
+    scratch->n_operations += len;
+    out->n += n;
+    return true;
+}
+
+static bool copy_ids(struct id_list *out, size_t start, size_t n) {
+    if (!id_list_reserve(out, n)) return false;
+    memcpy(out->ids + out->n, out->ids + start, n * sizeof *out->ids);
+    out->n += n;
+    return true;
+}
+
+/* A piece, or a part that no merge leaves. is_token_enough: a token is taken unmerged. */
+static bool encode_part(const struct bpe *b, const char *part, size_t len, bool is_token_enough,
+                        struct token_scratch *scratch, struct id_list *out) {
+    const bool can_repeat = scratch->cache && len <= PIECE_CACHE_BYTES_MAX;
+    struct vocab_key key = {0, 0};
+    int32_t id = -1;
+    size_t start = out->n;
+    scratch->n_operations++;
+    if (can_repeat || len <= b->vocab.len_max) key = vocab_key_of(part, len);
+    if (len <= b->vocab.len_max) id = vocab_find_key(&b->vocab, &key, part, len);
+    int whole = id < 0 ? WHOLE_OTHER : atomic_load_explicit(&b->whole[id], memory_order_relaxed);
+    if (id >= 0 && (is_token_enough || whole == WHOLE_ITSELF)) {
+        id_list_push(out, id);
+        return !out->failed;
     }
-}
-
-struct heap {
-    struct candidate *items; /* [n] smallest first */
-    size_t n;
-};
-
-static bool is_before(const struct candidate *a, const struct candidate *b) {
-    return a->rank < b->rank || (a->rank == b->rank && a->at < b->at);
-}
-
-static void heap_push(struct heap *h, const struct symbol *items, uint32_t at) {
-    struct candidate c = {items[at].rank, at};
-    if (c.rank == RANK_NONE) return;
-    size_t i = h->n++;
-    for (; i && is_before(&c, &h->items[(i - 1) / 2]); i = (i - 1) / 2)
-        h->items[i] = h->items[(i - 1) / 2];
-    h->items[i] = c;
-}
-
-static struct candidate heap_pop(struct heap *h) {
-    struct candidate top = h->items[0], last = h->items[--h->n];
-    size_t i = 0;
-    for (size_t child; (child = 2 * i + 1) < h->n; i = child) {
-        if (child + 1 < h->n && is_before(&h->items[child + 1], &h->items[child])) child++;
-        if (!is_before(&h->items[child], &last)) break;
-        h->items[i] = h->items[child];
+    const uint64_t hash = vocab_key_hash(&key);
+    const struct piece_cache_entry *seen =
+        can_repeat ? piece_cache_find(scratch->cache, hash, part, len) : NULL;
+    if (seen) return copy_ids(out, seen->ids_start, seen->n_ids);
+    if (!merge_piece(b, part, len, scratch, out)) return false;
+    if (whole == WHOLE_UNKNOWN) {
+        bool is_itself = out->n == start + 1 && out->ids[start] == id;
+        atomic_store_explicit(&b->whole[id], is_itself ? WHOLE_ITSELF : WHOLE_OTHER,
+                              memory_order_relaxed);
     }
-    h->items[i] = last;
-    return top;
+    if (can_repeat) piece_cache_put(scratch->cache, hash, part, len, start, out->n - start);
+    return true;
 }
 
-/* `heap` has room for three candidates per symbol: one at the start, two per merge. */
-static size_t merge_long(const struct bpe *b, struct symbol *items, size_t n,
-                         struct candidate *candidates) {
-    struct heap heap = {.items = candidates};
-    for (size_t i = 0; i < n; i++) {
-        items[i].prev = i ? (uint32_t)(i - 1) : NONE;
-        items[i].next = i + 1 < n ? (uint32_t)(i + 1) : NONE;
-        items[i].rank = RANK_NONE;
-        if (i + 1 < n) find_merge(b, &items[i], items[i + 1].id);
-        heap_push(&heap, items, (uint32_t)i);
+/* End of the part that starts at s[0], n > 0. */
+static size_t part_end(const struct bpe *b, const char *s, size_t n) {
+    uint32_t left, right;
+    size_t at = utf8_decode(s, n, &left);
+    for (size_t len; at < n; at += len, left = right) {
+        len = utf8_decode(s + at, n - at, &right);
+        uint64_t bit = joined_bit(b, left, right);
+        if (!(b->joined[bit / 64] >> bit % 64 & 1)) break;
     }
-    while (heap.n) {
-        struct candidate top = heap_pop(&heap);
-        struct symbol *left = &items[top.at];
-        if (left->rank != top.rank) continue; /* stale */
-        struct symbol *right = &items[left->next];
-        left->id = left->product;
-        left->next = right->next;
-        left->rank = right->rank = RANK_NONE;
-        if (left->next != NONE) {
-            items[left->next].prev = top.at;
-            find_merge(b, left, items[left->next].id);
-            heap_push(&heap, items, top.at);
-        }
-        if (left->prev != NONE) {
-            find_merge(b, &items[left->prev], left->id);
-            heap_push(&heap, items, left->prev);
-        }
-    }
-    size_t kept = 0;
-    for (uint32_t at = n ? 0 : NONE; at != NONE; at = items[at].next)
-        items[kept++].id = items[at].id;
-    return kept;
-}
-
-/* Room for len symbols, and for a heap when they are many. */
-static struct symbol *reserve(struct token_scratch *scratch, size_t len) {
-    size_t bytes = len * (sizeof(struct symbol) + 3 * sizeof(struct candidate));
-    if (len > PIECE_BYTES_MAX) return NULL;
-    if (bytes <= scratch->capacity_bytes) return scratch->memory;
-    void *memory = realloc(scratch->memory, bytes);
-    if (!memory) return NULL;
-    scratch->memory = memory;
-    scratch->capacity_bytes = bytes;
-    return memory;
+    return at;
 }
 
 static bool encode_piece(const struct token_model *model, const char *piece, size_t len,
                          struct token_scratch *scratch, struct id_list *out) {
     const struct bpe *b = (const struct bpe *)model;
     if (!len) return true;
+    if (!b->joined) return encode_part(b, piece, len, b->ignores_merges, scratch, out);
     if (b->ignores_merges) {
-        int32_t id = vocab_find(&b->vocab, piece, len);
+        int32_t id = len <= b->vocab.len_max ? vocab_find(&b->vocab, piece, len) : -1;
         if (id >= 0) {
             id_list_push(out, id);
             return !out->failed;
         }
     }
-    struct symbol *items = reserve(scratch, len);
-    if (!items) return false;
-    size_t n = split_chars(b, piece, len, items);
-    n = n <= SHORT_SYMBOLS ? merge_short(b, items, n)
-                           : merge_long(b, items, n, (struct candidate *)(items + len));
-    for (size_t i = 0; i < n; i++) id_list_push(out, items[i].id);
-    return !out->failed;
+    for (size_t at = 0, n; at < len; at += n) {
+        n = part_end(b, piece + at, len - at);
+        if (!encode_part(b, piece + at, n, /*is_token_enough=*/false, scratch, out)) return false;
+    }
+    scratch->n_operations += len;
+    return true;
 }
 
 const struct token_model_ops bpe_ops = {create_bpe, destroy_bpe, encode_piece};

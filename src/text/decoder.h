@@ -39,13 +39,21 @@ struct decoder_state {
     struct decoder_step_state steps[SPEC_STEPS_MAX];
     char partial[4]; /* [n_partial] the start of a character */
     size_t n_partial;
-    struct buf run; /* byte tokens in a row: whether they are text is known at their end */
+    struct buf run;  /* byte tokens in a row: whether they are text is known at their end */
+    size_t n_whole;  /* of run: bytes of whole characters */
+    bool is_run_bad; /* the run is no text: its bytes have become U+FFFD, and so will the rest */
+    struct buf word; /* BPEDecoder: the last token, or what of it waits for a next one */
+    struct buf last; /* CTC: the last token */
     struct buf scratch;
     struct buf *out; /* during push and finish */
 };
 
 void decoder_start(struct decoder_state *state);
 void decoder_state_deinit(struct decoder_state *state);
+
+/* A second state that goes on from where the first is. False: out of memory; deinit in any case. */
+bool decoder_state_copy(const struct decoder_state *from,
+                        struct decoder_state *to_out) RADISH_CHECK_RESULT;
 
 /* Appends the text that the token completes to out: whole characters. bytes: what
  * decoder_append_bytes() gave for it. Out of memory sets out->failed. */

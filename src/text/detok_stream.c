@@ -3,14 +3,26 @@
  * Others decode a window of ids twice, before and after the new one, and hope that the texts share
  * a prefix. Here decoding is a stream to begin with (decoder.c), so a new token is one push. The
  * prompt is pushed through first, its text dropped: what it leaves in the state (half a character,
- * "not at the start") is what the output continues. Byte-level decoders remember nothing older than
- * one character, so for them the last few tokens of the prompt are enough. */
+ * a run of byte tokens, "not at the start") is what the output continues.
+ *
+ *   decode(prompt):            settled | tail          tail: what the end of the prompt would give
+ *   decode(prompt + output):   settled | rest          rest: what the pushes give
+ *
+ * Of the rest, what it shares with the tail has been shown with the prompt: it is dropped, a
+ * character at a time, as the pushes give it. The tail is short: it comes from what a decoder
+ * holds. Where rest and tail part ways (the prompt ended in half a character, U+FFFD in the tail,
+ * which the output completes) the rest is given whole from there.
+ *
+ * Byte-level decoders remember nothing older than one character, so for them the last few tokens
+ * of the prompt are enough. */
 #include "detok_stream.h"
 
 #include "base/status.h"
+#include "base/utf8.h"
 #include "tokenizer_int.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { CONTEXT_BYTES = 4 }; /* the longest character */
 
@@ -18,6 +30,9 @@ struct detok_stream {
     const struct tokenizer *tokenizer;
     struct decoder_state state;
     bool skip_special;
+    struct buf tail;  /* what the end of the prompt would give */
+    size_t n_tail;    /* of it, how much the output has repeated so far */
+    struct buf piece; /* what a push gives, while the tail is not done with */
 };
 
 static bool is_shown(const struct detok_stream *s, int32_t id) {
@@ -37,24 +52,34 @@ static size_t context_start(const struct detok_stream *s, const int32_t *prompt,
     return n;
 }
 
+/* Pushes the prompt, drops its text, and finds out what its end would give. */
+static bool push_prompt(struct detok_stream *s, const int32_t *prompt, size_t n) {
+    struct buf dropped = {0};
+    struct decoder_state at_end;
+    bool is_ok = true;
+    for (size_t i = context_start(s, prompt, n); i < n; i++) {
+        if (is_shown(s, prompt[i]))
+            tokenizer_push_token(s->tokenizer, &s->state, prompt[i], &dropped);
+        is_ok &= !dropped.failed;
+        buf_clear(&dropped);
+    }
+    buf_deinit(&dropped);
+    is_ok &= decoder_state_copy(&s->state, &at_end);
+    decoder_finish(s->tokenizer->decoder, &at_end, &s->tail);
+    decoder_state_deinit(&at_end);
+    return is_ok && !s->tail.failed;
+}
+
 enum radish_status detok_stream_create(const struct tokenizer *tokenizer, const int32_t *prompt,
                                        size_t n_prompt, bool skip_special,
                                        struct detok_stream **stream_out, struct radish_error *err) {
-    struct buf dropped = {0};
-    bool failed = false;
     *stream_out = NULL;
     struct detok_stream *s = calloc(1, sizeof *s);
     if (!s) return error_nomem(err);
     s->tokenizer = tokenizer;
     s->skip_special = skip_special;
     decoder_start(&s->state);
-    for (size_t i = context_start(s, prompt, n_prompt); i < n_prompt; i++) {
-        if (is_shown(s, prompt[i])) tokenizer_push_token(tokenizer, &s->state, prompt[i], &dropped);
-        failed |= dropped.failed;
-        buf_clear(&dropped);
-    }
-    buf_deinit(&dropped);
-    if (failed) {
+    if (!push_prompt(s, prompt, n_prompt)) {
         detok_stream_destroy(s);
         return error_nomem(err);
     }
@@ -65,13 +90,43 @@ enum radish_status detok_stream_create(const struct tokenizer *tokenizer, const 
 void detok_stream_destroy(struct detok_stream *s) {
     if (!s) return;
     decoder_state_deinit(&s->state);
+    buf_deinit(&s->tail);
+    buf_deinit(&s->piece);
     free(s);
 }
 
+static bool has_tail(const struct detok_stream *s) {
+    return s->n_tail < s->tail.len;
+}
+
+/* Appends s->piece but for what it shares with the tail. */
+static void give_piece(struct detok_stream *s, struct buf *out) {
+    const struct buf *piece = &s->piece;
+    size_t at = 0, len;
+    uint32_t c;
+    for (; at < piece->len && has_tail(s); at += len, s->n_tail += len) {
+        len = utf8_decode(piece->data + at, piece->len - at, &c);
+        if (len > s->tail.len - s->n_tail ||
+            memcmp(piece->data + at, s->tail.data + s->n_tail, len) != 0) {
+            s->n_tail = s->tail.len;
+            break;
+        }
+    }
+    if (piece->failed) out->failed = true;
+    buf_append(out, piece->data + at, piece->len - at);
+    buf_clear(&s->piece);
+}
+
 void detok_stream_push(struct detok_stream *s, int32_t id, struct buf *out) {
-    if (is_shown(s, id)) tokenizer_push_token(s->tokenizer, &s->state, id, out);
+    if (!is_shown(s, id)) return;
+    bool is_compared = has_tail(s);
+    tokenizer_push_token(s->tokenizer, &s->state, id, is_compared ? &s->piece : out);
+    if (is_compared) give_piece(s, out);
 }
 
 void detok_stream_finish(struct detok_stream *s, struct buf *out) {
-    decoder_finish(s->tokenizer->decoder, &s->state, out);
+    bool is_compared = has_tail(s);
+    decoder_finish(s->tokenizer->decoder, &s->state, is_compared ? &s->piece : out);
+    if (is_compared) give_piece(s, out);
+    s->n_tail = s->tail.len;
 }

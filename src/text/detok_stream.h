@@ -1,6 +1,12 @@
 /* detok_stream.h - tokens to text while they are being made: never half a character, and in sum
  * exactly decode(prompt + output) minus decode(prompt).
  *
+ * "Minus": without the longest prefix, in whole characters, that the two texts share. Mostly
+ * decode(prompt) is that prefix. It is not where the end of a text is decoded otherwise than its
+ * middle: half a character at the end of the prompt is U+FFFD until the output completes it; then
+ * the stream begins with the whole character. So too for a run of byte tokens that the output
+ * turns into no text, and for what a decoder strips from the end.
+ *
  * Owns: the bytes held back. Threads: one at a time. The tokenizer is borrowed for its life.
  * Bounded memory: what is held is at most one incomplete character and what the decoder needs to
  * look back on. */

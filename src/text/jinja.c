@@ -6,7 +6,16 @@
  * A render starts by looking up every name that the template mentions, in the variables and then
  * among the globals, into an array: from then on a name is an index. Variables are converted from
  * JSON at once; texts stay where they are in the document. Everything a render makes lies in one
- * arena and is freed in one go. */
+ * arena and is freed in one go.
+ *
+ * The measure is Jinja2 3.1.6 as transformers sets it up; tests/oracle holds the two against each
+ * other. What differs, differs by intent:
+ *   - integers past 127 bits and complex numbers ((-1) ** 0.5) are refused;
+ *   - `random`, {% autoescape true %} and whatever needs other template files fail when they are
+ *     reached; lipsum is absent;
+ *   - what Python prints with an address (generators, bound methods) has none here;
+ *   - a text cannot hold lone surrogates; set operations on dict views and bytes do not exist;
+ *   - filters that are generators there run at once here: errors in them come a little earlier. */
 #include "jinja.h"
 
 #include "base/status.h"
@@ -23,7 +32,7 @@ const struct jinja_limits jinja_limits_default = {
     .source_bytes_max = (size_t)1 << 20,
     .compile_bytes_max = (size_t)256 << 20,
     .output_bytes_max = (size_t)64 << 20,
-    .memory_bytes_max = (size_t)512 << 20,
+    .memory_bytes_max = (size_t)256 << 20,
     .steps_max = 20 * 1000 * 1000,
     .depth_max = 1000,
 };
@@ -84,6 +93,7 @@ static bool run_template(struct jinja_run *run, yyjson_val *variables) {
     struct jinja_activation *act = jinja_activate(run, &run->t->function, NULL);
     if (!act) return false;
     jinja_enter_scope(run, act, &run->t->function.scope);
+    if (run->t->has_self) act->slots[run->t->self_slot].kind = JINJA_SELF;
     return jinja_exec(run, act, &run->t->body) != JINJA_FLOW_FAILED;
 }
 

@@ -9,6 +9,7 @@
 #include "jinja_loop.h"
 
 #include "base/utf8.h"
+#include "jinja_markup.h"
 #include "jinja_number.h"
 #include "jinja_text.h"
 
@@ -135,9 +136,36 @@ static bool find_attribute(struct jinja_run *run, const struct jinja_value *obj,
     return !method || bind_method(run, obj, method, out);
 }
 
+/* What Python's Undefined really has: the sandbox forbids it, where anything else is an error. */
+static bool is_of_undefined(const struct jinja_value *name) {
+    static const char names[] =
+        " __add__ __bool__ __call__ __class__ __complex__ __contains__ __delattr__ __dir__ __div__ "
+        "__doc__ __eq__ __float__ __floordiv__ __format__ __ge__ __getattr__ __getattribute__ "
+        "__getitem__ __getstate__ __gt__ __hash__ __init__ __init_subclass__ __int__ __iter__ "
+        "__le__ __len__ __lt__ __mod__ __module__ __mul__ __ne__ __neg__ __new__ __pos__ __pow__ "
+        "__radd__ __rdiv__ __reduce__ __reduce_ex__ __repr__ __rfloordiv__ __rmod__ __rmul__ "
+        "__rpow__ __rsub__ __rtruediv__ __setattr__ __sizeof__ __slots__ __str__ __sub__ "
+        "__subclasshook__ __truediv__ _fail_with_undefined_error _undefined_exception "
+        "_undefined_hint _undefined_message _undefined_name _undefined_obj ";
+    size_t at, len = sizeof(names) - 1;
+    for (size_t from = 1; name->len && from + name->len < len; from += at + 1) {
+        if (!jinja_text_find(names + from, len - from, name->as.s, name->len, &at)) return false;
+        from += at;
+        if (names[from - 1] == ' ' && names[from + name->len] == ' ') return true;
+        at = 0;
+    }
+    return false;
+}
+
 /* An attribute, or an undefined that says that the sandbox forbids it, or MISSING. */
 bool jinja_find_attribute(struct jinja_run *run, const struct jinja_value *obj,
                           const struct jinja_value *name, struct jinja_value *out) {
+    if (obj->kind == JINJA_UNDEFINED) {
+        if (!is_of_undefined(name)) return jinja_fail_undefined(run, obj);
+        *out = jinja_undefined_attribute(obj, name);
+        out->flag = JINJA_WHY_UNSAFE;
+        return true;
+    }
     if (!find_attribute(run, obj, name, out)) return false;
     bool is_private = name->len && name->as.s[0] == '_' && out->kind != JINJA_MISSING;
     if (!is_private && !jinja_method_is_unsafe(obj->kind, name->as.s, name->len)) return true;
@@ -186,6 +214,13 @@ static bool get_at(struct jinja_run *run, const struct jinja_value *obj, jinja_w
     return true;
 }
 
+static void find_block(const struct jinja_template *t, const struct jinja_value *name,
+                       struct jinja_value *out) {
+    for (size_t i = 0; i < t->n_blocks; i++)
+        if (jinja_is_str(&t->blocks[i]->name->text, name->as.s, name->len))
+            *out = (struct jinja_value){.kind = JINJA_BLOCK, .as.block = t->blocks[i]};
+}
+
 /* An item, or MISSING where Python would raise a TypeError or LookupError. */
 static bool find_item(struct jinja_run *run, const struct jinja_value *obj,
                       const struct jinja_value *key, struct jinja_value *out) {
@@ -201,14 +236,20 @@ static bool find_item(struct jinja_run *run, const struct jinja_value *obj,
     case JINJA_STR:
     case JINJA_LIST:
     case JINJA_TUPLE:
-    case JINJA_RANGE: return !jinja_is_integer(key) || get_at(run, obj, jinja_wide_of(key), out);
+    case JINJA_RANGE:
+        if (!jinja_is_integer(key)) return true;
+        if (!get_at(run, obj, jinja_wide_of(key), out)) return false;
+        if (obj->kind == JINJA_STR && out->kind == JINJA_STR) out->flag = obj->flag;
+        return true;
+    case JINJA_SELF:
+        if (key->kind == JINJA_STR) find_block(run->t, key, out);
+        return jinja_charge(run, run->t->n_blocks);
     default: return true;
     }
 }
 
 bool jinja_get_attribute(struct jinja_run *run, const struct jinja_value *obj,
                          const struct jinja_value *name, struct jinja_value *out) {
-    if (obj->kind == JINJA_UNDEFINED) return jinja_fail_undefined(run, obj);
     if (!jinja_find_attribute(run, obj, name, out)) return false;
     if (out->kind != JINJA_MISSING) return true;
     if (!find_item(run, obj, name, out)) return false;
@@ -317,7 +358,11 @@ bool jinja_get_slice(struct jinja_run *run, const struct jinja_value *obj,
     if (step < -size) step = -size - 1;
     jinja_wide span = step > 0 ? stop - start : start - stop, stride = step > 0 ? step : -step;
     size_t count = span > 0 ? (size_t)((span + stride - 1) / stride) : 0;
-    if (obj->kind == JINJA_STR) return slice_text(run, obj, start, step, count, out);
+    if (obj->kind == JINJA_STR) {
+        if (!slice_text(run, obj, start, step, count, out)) return false;
+        out->flag = obj->flag;
+        return true;
+    }
     if (obj->kind == JINJA_RANGE) return slice_range(run, obj->as.range, start, step, count, out);
     return slice_list(run, obj, start, step, count, out);
 }
@@ -342,8 +387,8 @@ static bool bind_keyword(struct jinja_run *run, const struct jinja_builtin *buil
                       kwarg->name.len > 80 ? 80 : (int)kwarg->name.len, kwarg->name.as.s);
 }
 
-bool jinja_invoke(struct jinja_run *run, const struct jinja_builtin *builtin,
-                  const struct jinja_args *args, struct jinja_value *out) {
+bool jinja_invoke_plain(struct jinja_run *run, const struct jinja_builtin *builtin,
+                        const struct jinja_args *args, struct jinja_value *out) {
     struct jinja_value a[JINJA_PARAMS_MAX] = {{0}};
     struct jinja_call call = {a, args, builtin};
     /* Whatever it does with texts, it walks them about once: paid here, for all builtins. */
@@ -367,6 +412,12 @@ bool jinja_invoke(struct jinja_run *run, const struct jinja_builtin *builtin,
     return is_ok;
 }
 
+bool jinja_invoke(struct jinja_run *run, const struct jinja_builtin *builtin,
+                  const struct jinja_args *args, struct jinja_value *out) {
+    return (jinja_is_markup_method(builtin, args) ? jinja_markup_method
+                                                  : jinja_invoke_plain)(run, builtin, args, out);
+}
+
 static bool call_method(struct jinja_run *run, const struct jinja_method *method,
                         const struct jinja_args *args, struct jinja_value *out) {
     struct jinja_value *values = jinja_alloc(run, args->n + 1, sizeof(*values));
@@ -385,7 +436,8 @@ static bool call_joiner(struct jinja_cycler *joiner, struct jinja_value *out) {
 
 bool jinja_is_callable(const struct jinja_value *v) {
     return v->kind == JINJA_MACRO || v->kind == JINJA_BUILTIN || v->kind == JINJA_METHOD ||
-           v->kind == JINJA_LOOP || v->kind == JINJA_JOINER || v->kind == JINJA_UNDEFINED;
+           v->kind == JINJA_LOOP || v->kind == JINJA_JOINER || v->kind == JINJA_BLOCK ||
+           v->kind == JINJA_UNDEFINED;
 }
 
 bool jinja_call_value(struct jinja_run *run, const struct jinja_value *callee,
@@ -396,6 +448,7 @@ bool jinja_call_value(struct jinja_run *run, const struct jinja_value *callee,
     case JINJA_METHOD: return call_method(run, callee->as.method, args, out);
     case JINJA_LOOP: return jinja_loop_call(run, callee->as.loop, args, out);
     case JINJA_JOINER: return call_joiner(callee->as.cycler, out);
+    case JINJA_BLOCK: return jinja_block_call(run, callee->as.block, args, out);
     case JINJA_UNDEFINED: return jinja_fail_undefined(run, callee);
     default: return jinja_fail(run, "'%s' object is not callable", jinja_type_name(callee->kind));
     }
@@ -404,7 +457,9 @@ bool jinja_call_value(struct jinja_run *run, const struct jinja_value *callee,
 const struct jinja_builtin *jinja_table_find(const struct jinja_builtin *table, size_t n,
                                              const char *name, size_t len) {
     for (size_t i = 0; i < n; i++)
-        if (strlen(table[i].name) == len && !memcmp(table[i].name, name, len)) return &table[i];
+        if (len && table[i].name[0] == name[0] && !strncmp(table[i].name, name, len) &&
+            !table[i].name[len])
+            return &table[i];
     return NULL;
 }
 

@@ -49,6 +49,9 @@ enum jinja_node_type {
     JINJA_N_CALL_BLOCK, /* with call NULL: a generation block */
     JINJA_N_FILTER_BLOCK,
     JINJA_N_WITH,
+    JINJA_N_BLOCK,
+    JINJA_N_AUTOESCAPE,
+    JINJA_N_LOADER, /* extends, include, import, from: template, then the names it would set */
     JINJA_N_BREAK,
     JINJA_N_CONTINUE
 };
@@ -64,9 +67,12 @@ enum jinja_compare_op {
     JINJA_C_NOTIN
 };
 
+enum { JINJA_BLOCKS_MAX = 256 };
+
 enum jinja_name_ctx { JINJA_LOAD, JINJA_STORE, JINJA_PARAM };
 
 struct jinja_binding; /* jinja_scope.c */
+struct jinja_block_node;
 
 /* One distinct name of the template. */
 struct jinja_name {
@@ -74,6 +80,7 @@ struct jinja_name {
     uint32_t id;             /* index into jinja_run.names */
     struct jinja_name *next_in_bucket;
     struct jinja_binding *binding, *spare; /* while names are resolved */
+    struct jinja_block_node *block;        /* the block of this name, or NULL */
 };
 
 enum jinja_load_action { JINJA_LOAD_UNDEFINED, JINJA_LOAD_RESOLVE, JINJA_LOAD_ALIAS };
@@ -106,7 +113,8 @@ struct jinja_name_node {
     struct jinja_name *name;
     struct jinja_value attr; /* NSREF: STR */
     struct jinja_slot_ref ref;
-    uint8_t ctx; /* enum jinja_name_ctx */
+    uint8_t ctx;    /* enum jinja_name_ctx */
+    bool is_export; /* STORE of the template itself: blocks see it too */
 };
 
 struct jinja_list_node {
@@ -155,7 +163,7 @@ struct jinja_if_node {
     uint32_t n;
 };
 
-struct jinja_set_node { /* SET, SET_BLOCK, FILTER_BLOCK */
+struct jinja_set_node { /* SET, SET_BLOCK, FILTER_BLOCK, AUTOESCAPE */
     struct jinja_node *target, *value, *filter;
     struct jinja_list_node body;
     struct jinja_scope scope;
@@ -181,9 +189,25 @@ struct jinja_with_node {
     struct jinja_scope scope;
 };
 
+/* A name of the scope around a block that the block is to see. */
+struct jinja_block_local {
+    uint32_t name_id;
+    struct jinja_slot_ref ref;
+};
+
+struct jinja_block_node {
+    struct jinja_name *name;
+    struct jinja_list_node body;
+    struct jinja_function function; /* without an outer one: sees the context only */
+    bool is_scoped, is_required, has_self;
+    uint32_t self_slot;
+    struct jinja_block_local *locals; /* [n_locals] where scoped */
+    size_t n_locals;
+};
+
 struct jinja_node {
     uint8_t type;    /* enum jinja_node_type */
-    uint8_t op;      /* jinja_op, jinja_compare_op */
+    uint8_t op;      /* jinja_op, jinja_compare_op; LOADER: first letter of the tag */
     uint16_t height; /* of the tree below: bounds the recursion of whoever walks it */
     uint32_t line;
     union {
@@ -200,6 +224,7 @@ struct jinja_node {
         struct jinja_set_node *set;
         struct jinja_macro_node *macro;
         struct jinja_with_node *with;
+        struct jinja_block_node *block;
     } as;
 };
 
@@ -212,6 +237,10 @@ struct jinja_template {
     struct jinja_function function;
     struct jinja_name **names; /* [n_names] by id */
     size_t n_names;
+    bool has_self; /* the template itself, outside of its blocks, says `self` */
+    uint32_t self_slot;
+    struct jinja_block_node *blocks[JINJA_BLOCKS_MAX]; /* [n_blocks] */
+    size_t n_blocks;
 };
 
 /* jinja_parser.c: source to tree. E_TEMPLATE names the line. */

@@ -54,11 +54,24 @@ const struct jinja_builtin *jinja_table_find(const struct jinja_builtin *table, 
                                              const char *name, size_t len);
 extern const struct jinja_builtin jinja_filters_text[];
 extern const size_t jinja_n_filters_text;
+bool jinja_filter_pprint(struct jinja_run *run, const struct jinja_call *call,
+                         struct jinja_value *out);
+bool jinja_filter_striptags(struct jinja_run *run, const struct jinja_call *call,
+                            struct jinja_value *out);
+bool jinja_filter_urlize(struct jinja_run *run, const struct jinja_call *call,
+                         struct jinja_value *out);
+bool jinja_filter_wordwrap(struct jinja_run *run, const struct jinja_call *call,
+                           struct jinja_value *out);
+bool jinja_filter_xmlattr(struct jinja_run *run, const struct jinja_call *call,
+                          struct jinja_value *out);
 extern const struct jinja_builtin jinja_filters_sequence[];
 extern const size_t jinja_n_filters_sequence;
 
 bool jinja_invoke(struct jinja_run *run, const struct jinja_builtin *builtin,
                   const struct jinja_args *args, struct jinja_value *out);
+/* The same without regard to Markup. */
+bool jinja_invoke_plain(struct jinja_run *run, const struct jinja_builtin *builtin,
+                        const struct jinja_args *args, struct jinja_value *out);
 /* Calls any value: macro, builtin, method, loop, ... */
 bool jinja_call_value(struct jinja_run *run, const struct jinja_value *callee,
                       const struct jinja_args *args, struct jinja_value *out);

@@ -39,6 +39,8 @@ const char *jinja_type_name(unsigned kind) {
         [JINJA_LOOP] = "jinja2.runtime.LoopContext",
         [JINJA_CYCLER] = "jinja2.utils.Cycler",
         [JINJA_JOINER] = "jinja2.utils.Joiner",
+        [JINJA_SELF] = "jinja2.runtime.TemplateReference",
+        [JINJA_BLOCK] = "jinja2.runtime.BlockReference",
     };
     return names[kind];
 }

@@ -7,7 +7,7 @@
  * becomes an object. */
 #include "jinja_builtin.h"
 #include "jinja_loop.h"
-#include "jinja_text.h"
+#include "jinja_markup.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -63,21 +63,13 @@ static bool eval_dict(struct jinja_run *run, struct jinja_activation *act,
 
 /* ---- operators */
 
-static bool escape_text(struct jinja_run *run, const struct jinja_value *v,
-                        struct jinja_value *out) {
-    struct buf b;
-    jinja_buf_init(run, &b);
-    jinja_text_escape_html(v->as.s, v->len, &b);
-    return jinja_str_take(run, &b, out);
-}
-
 /* Text + text; where one is Markup the other is escaped first. */
 static bool add_texts(struct jinja_run *run, const struct jinja_value *a,
                       const struct jinja_value *b, struct jinja_value *out) {
     struct jinja_value left = *a, right = *b;
     bool is_markup = a->flag || b->flag;
-    if (is_markup && !a->flag && !escape_text(run, a, &left)) return false;
-    if (is_markup && !b->flag && !escape_text(run, b, &right)) return false;
+    if (is_markup && !a->flag && !jinja_escape(run, a, &left)) return false;
+    if (is_markup && !b->flag && !jinja_escape(run, b, &right)) return false;
     if (!jinja_concat(run, &left, &right, out)) return false;
     out->flag = is_markup;
     return true;

@@ -17,6 +17,8 @@
 
 struct jinja_capture jinja_capture_begin(struct jinja_run *run) {
     struct jinja_capture capture = {run->out, run->capture.len};
+    size_t room = jinja_room(run);
+    run->capture.bytes_max = run->capture.len + (room ? room : 1);
     run->out = &run->capture;
     return capture;
 }
@@ -105,6 +107,7 @@ bool jinja_assign(struct jinja_run *run, struct jinja_activation *act,
     struct jinja_value *slot = &act->slots[target->as.name.ref.slot];
     if (target->type == JINJA_N_NAME) {
         *slot = *value;
+        if (target->as.name.is_export) run->names[target->as.name.name->id] = *value;
         return true;
     }
     if (slot->kind != JINJA_NAMESPACE)
@@ -277,6 +280,13 @@ static enum jinja_flow exec_for(struct jinja_run *run, struct jinja_activation *
 
 /* ---- blocks that make text */
 
+/* Prints what a filter or call block made. Unlike {{ }} these do not convert it. */
+static bool write_made(struct jinja_run *run, const struct jinja_value *v) {
+    if (v->kind == JINJA_STR) return write_out(run, v);
+    return jinja_fail(run, "sequence item: expected str instance, %s found",
+                      jinja_type_name(v->kind));
+}
+
 /* Runs the body with its output taken; BREAK and CONTINUE pass through, without the text. */
 static enum jinja_flow exec_captured(struct jinja_run *run, struct jinja_activation *act,
                                      const struct jinja_list_node *body, struct jinja_value *out) {
@@ -311,7 +321,7 @@ static enum jinja_flow exec_set_block(struct jinja_run *run, struct jinja_activa
     if (flow != JINJA_FLOW_NEXT) return flow;
     if (set->filter && !apply_filters(run, act, set->filter, &text, &text))
         return JINJA_FLOW_FAILED;
-    bool is_ok = set->target ? jinja_assign(run, act, set->target, &text) : write_out(run, &text);
+    bool is_ok = set->target ? jinja_assign(run, act, set->target, &text) : write_made(run, &text);
     return is_ok ? JINJA_FLOW_NEXT : JINJA_FLOW_FAILED;
 }
 
@@ -453,7 +463,59 @@ static bool exec_call_block(struct jinja_run *run, struct jinja_activation *act,
     }
     struct jinja_call_extras extras = {NULL, &caller};
     return make_macro(run, act, node, &caller) &&
-           jinja_eval_call(run, act, node->call, &extras, &text) && write_out(run, &text);
+           jinja_eval_call(run, act, node->call, &extras, &text) && write_made(run, &text);
+}
+
+/* ---- blocks of the template */
+
+static bool exec_block_body(struct jinja_run *run, const struct jinja_block_node *block) {
+    struct jinja_activation *act = jinja_activate(run, &block->function, NULL);
+    if (!act) return false;
+    if (block->is_required)
+        return jinja_fail(run, "Required block '%.*s' not found",
+                          block->name->text.len > 80 ? 80 : (int)block->name->text.len,
+                          block->name->text.as.s);
+    jinja_enter_scope(run, act, &block->function.scope);
+    if (block->has_self) act->slots[block->self_slot].kind = JINJA_SELF;
+    return jinja_exec(run, act, &block->body) == JINJA_FLOW_NEXT;
+}
+
+/* A scoped block finds what is set around it in the context, for as long as it runs. */
+static bool exec_block(struct jinja_run *run, struct jinja_activation *act,
+                       const struct jinja_block_node *block) {
+    struct jinja_value *saved = jinja_alloc(run, block->n_locals + 1, sizeof(*saved));
+    if (!saved || !jinja_charge(run, block->n_locals)) return false;
+    for (size_t i = 0; i < block->n_locals; i++) {
+        const struct jinja_block_local *local = &block->locals[i];
+        const struct jinja_activation *from = act;
+        for (unsigned hops = local->ref.hops; hops; hops--) from = from->outer;
+        const struct jinja_value *v = &from->slots[local->ref.slot];
+        saved[i] = run->names[local->name_id];
+        if (v->kind != JINJA_MISSING) run->names[local->name_id] = *v;
+    }
+    bool is_ok = exec_block_body(run, block);
+    for (size_t i = 0; i < block->n_locals; i++) run->names[block->locals[i].name_id] = saved[i];
+    return is_ok;
+}
+
+bool jinja_block_call(struct jinja_run *run, const struct jinja_block_node *block,
+                      const struct jinja_args *args, struct jinja_value *out) {
+    if (args->n || args->n_kwargs) return jinja_fail(run, "a block takes no arguments");
+    struct jinja_capture capture = jinja_capture_begin(run);
+    bool is_ok = exec_block_body(run, block);
+    return jinja_capture_end(run, &capture, is_ok ? out : NULL) && is_ok;
+}
+
+static enum jinja_flow exec_autoescape(struct jinja_run *run, struct jinja_activation *act,
+                                       const struct jinja_set_node *set) {
+    struct jinja_value v;
+    jinja_enter_scope(run, act, &set->scope);
+    if (!jinja_eval(run, act, set->value, &v)) return JINJA_FLOW_FAILED;
+    if (jinja_truth(&v)) {
+        jinja_fail(run, "autoescape cannot be switched on: a prompt is no HTML");
+        return JINJA_FLOW_FAILED;
+    }
+    return jinja_exec(run, act, &set->body);
 }
 
 /* ---- statements */
@@ -501,6 +563,11 @@ static enum jinja_flow exec_node(struct jinja_run *run, struct jinja_activation 
     case JINJA_N_MACRO: return flow_of(exec_macro(run, act, node->as.macro));
     case JINJA_N_CALL_BLOCK: return flow_of(exec_call_block(run, act, node->as.macro));
     case JINJA_N_WITH: return exec_with(run, act, node->as.with);
+    case JINJA_N_BLOCK: return flow_of(exec_block(run, act, node->as.block));
+    case JINJA_N_AUTOESCAPE: return exec_autoescape(run, act, node->as.set);
+    case JINJA_N_LOADER:
+        return flow_of(jinja_fail(run, "no loader: a chat template has no other templates to "
+                                       "extend, include or import"));
     case JINJA_N_BREAK: return JINJA_FLOW_BREAK;
     default: return JINJA_FLOW_CONTINUE;
     }

@@ -189,7 +189,6 @@ static bool filter_items(struct jinja_run *run, const struct jinja_call *call,
 
 static bool filter_attr(struct jinja_run *run, const struct jinja_call *call,
                         struct jinja_value *out) {
-    if (call->a[0].kind == JINJA_UNDEFINED) return jinja_fail_undefined(run, &call->a[0]);
     if (!jinja_arg_str(run, &call->a[1], "attribute name") ||
         !jinja_find_attribute(run, &call->a[0], &call->a[1], out))
         return false;
@@ -223,16 +222,26 @@ static bool filter_join(struct jinja_run *run, const struct jinja_call *call,
 
 /* ---- sorting and grouping */
 
+/* sorted(reverse=...) wants an integer. */
+static bool arg_reverse(struct jinja_run *run, const struct jinja_value *v, bool *out) {
+    int64_t n = 0;
+    if (v->kind != JINJA_MISSING && !jinja_arg_int(run, v, &n)) return false;
+    *out = n != 0;
+    return true;
+}
+
 static bool filter_sort(struct jinja_run *run, const struct jinja_call *call,
                         struct jinja_value *out) {
     struct getter getter = {.path = call->a[3], .is_caseless = !jinja_truth(&call->a[2])};
     struct jinja_list items;
     struct jinja_value *keys;
-    if (!jinja_items(run, &call->a[0], &items)) return false;
+    bool is_reverse;
+    if (!jinja_items(run, &call->a[0], &items) || !arg_reverse(run, &call->a[1], &is_reverse))
+        return false;
     uint32_t *order = jinja_alloc(run, items.n + 1, sizeof(*order));
     struct jinja_value *sorted = jinja_alloc(run, items.n + 1, sizeof(*sorted));
     if (!order || !sorted || !get_list_keys(run, &getter, &items, &keys) ||
-        !jinja_sort(run, keys, items.n, jinja_truth(&call->a[1]), order))
+        !jinja_sort(run, keys, items.n, is_reverse, order))
         return false;
     for (size_t i = 0; i < items.n; i++) sorted[i] = items.items[order[i]];
     return jinja_list_make(run, JINJA_LIST, sorted, items.n, out);
@@ -242,6 +251,7 @@ static bool filter_dictsort(struct jinja_run *run, const struct jinja_call *call
                             struct jinja_value *out) {
     const struct jinja_value *v = &call->a[0], *by = &call->a[2];
     bool is_by_value = jinja_is_str(by, "value", 5), is_caseless = !jinja_truth(&call->a[1]);
+    bool is_reverse;
     if (v->kind == JINJA_UNDEFINED) return jinja_fail_undefined(run, v);
     if (v->kind != JINJA_DICT)
         return jinja_fail(run, "'%s' object has no attribute 'items'", jinja_type_name(v->kind));
@@ -257,7 +267,8 @@ static bool filter_dictsort(struct jinja_run *run, const struct jinja_call *call
         keys[i] = is_by_value ? entries[i].value : entries[i].key;
         if (is_caseless && !lower_text(run, &keys[i], &keys[i])) return false;
     }
-    if (!jinja_sort(run, keys, n, jinja_truth(&call->a[3]), order)) return false;
+    if (!arg_reverse(run, &call->a[3], &is_reverse) || !jinja_sort(run, keys, n, is_reverse, order))
+        return false;
     for (size_t i = 0; i < n; i++)
         if (!jinja_pair(run, &entries[order[i]].key, &entries[order[i]].value, &sorted[i]))
             return false;

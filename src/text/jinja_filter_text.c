@@ -1,12 +1,13 @@
 /* jinja_filter_text.c - filters that work on texts and numbers, with the signatures of Jinja's.
  *
  * Each converts its input as Jinja's does: most take str(value) of anything, a few (indent) insist
- * on a text. Where a filter fails in Python, it fails here with the same kind of message. Absent
- * are urlize, wordwrap, pprint, random, striptags and xmlattr: a template that names one fails to
- * compile, as with any unknown filter. */
+ * on a text. Where a filter fails in Python, it fails here with the same kind of message. One fails
+ * always: random. The same chat must give the same prompt, or no prefix of it could be found again.
+ */
 #include "jinja_builtin.h"
 
 #include "base/utf8.h"
+#include "jinja_markup.h"
 #include "jinja_number.h"
 #include "jinja_text.h"
 
@@ -49,14 +50,18 @@ static bool filter_title(struct jinja_run *run, const struct jinja_call *call,
                          struct jinja_value *out) {
     struct jinja_value s;
     struct buf b;
-    bool is_start = true;
+    size_t from = 0, n;
     if (!jinja_to_str(run, &call->a[0], &s)) return false;
     jinja_buf_init(run, &b);
-    for (size_t i = 0, n; i < s.len; i += n) {
-        uint32_t cp;
-        n = utf8_decode(s.as.s + i, s.len - i, &cp);
-        jinja_text_case(s.as.s + i, n, is_start ? JINJA_CASE_UPPER : JINJA_CASE_LOWER, &b);
-        is_start = jinja_text_is_space(cp) || (cp < 0x80 && cp && strchr("-({[<", (int)cp));
+    for (size_t i = 0; i <= s.len; i += n) {
+        uint32_t cp = ' ';
+        n = i < s.len ? utf8_decode(s.as.s + i, s.len - i, &cp) : 1;
+        if (!jinja_text_is_space(cp) && !(cp < 0x80 && cp && strchr("-({[<", (int)cp))) continue;
+        size_t first = jinja_text_offset(s.as.s + from, i - from, 1);
+        jinja_text_case(s.as.s + from, first, JINJA_CASE_UPPER, &b);
+        jinja_text_case(s.as.s + from + first, i - from - first, JINJA_CASE_LOWER, &b);
+        if (i < s.len) buf_append(&b, s.as.s + i, n);
+        from = i + n;
     }
     return jinja_str_take(run, &b, out);
 }
@@ -73,26 +78,17 @@ static bool filter_safe(struct jinja_run *run, const struct jinja_call *call,
     return true;
 }
 
-static bool escape(struct jinja_run *run, const struct jinja_value *v, struct jinja_value *out) {
-    struct jinja_value s;
-    struct buf b;
-    if (!jinja_to_str(run, v, &s)) return false;
-    jinja_buf_init(run, &b);
-    jinja_text_escape_html(s.as.s, s.len, &b);
-    if (!jinja_str_take(run, &b, out)) return false;
-    out->flag = 1;
-    return true;
-}
-
 static bool filter_escape(struct jinja_run *run, const struct jinja_call *call,
                           struct jinja_value *out) {
-    *out = call->a[0];
-    return (out->kind == JINJA_STR && out->flag) || escape(run, &call->a[0], out);
+    return jinja_escape(run, &call->a[0], out);
 }
 
 static bool filter_forceescape(struct jinja_run *run, const struct jinja_call *call,
                                struct jinja_value *out) {
-    return escape(run, &call->a[0], out);
+    struct jinja_value plain;
+    if (!jinja_to_str(run, &call->a[0], &plain)) return false;
+    plain.flag = 0;
+    return jinja_escape(run, &plain, out);
 }
 
 static bool filter_trim(struct jinja_run *run, const struct jinja_call *call,
@@ -123,7 +119,8 @@ static bool filter_replace(struct jinja_run *run, const struct jinja_call *call,
     jinja_buf_init(run, &b);
     struct jinja_replacement how = {from.as.s, to.as.s, from.len, to.len, count};
     jinja_text_replace(s.as.s, s.len, &how, &b);
-    return jinja_str_take(run, &b, out);
+    bool is_paid = jinja_charge_search(run, b.len, 1);
+    return jinja_str_take(run, &b, out) && is_paid;
 }
 
 /* ---- indent */
@@ -207,7 +204,8 @@ static bool truncate(struct jinja_run *run, const struct jinja_value *s, size_t 
     struct jinja_value head = jinja_str(s->as.s, jinja_text_offset(s->as.s, s->len, keep));
     size_t at;
     if (!is_kill && jinja_text_rfind(head.as.s, head.len, " ", 1, &at)) head.len = (uint32_t)at;
-    return jinja_concat(run, &head, end, out);
+    head.flag = s->flag;
+    return jinja_binary(run, JINJA_OP_ADD, &head, end, out);
 }
 
 static bool filter_truncate(struct jinja_run *run, const struct jinja_call *call,
@@ -414,7 +412,10 @@ static bool filter_round(struct jinja_run *run, const struct jinja_call *call,
         return jinja_fail(run, "type %s doesn't define __round__ method", jinja_type_name(v->kind));
     if (is_ceil || is_floor) {
         double scale = pow(10, (double)digits), d = jinja_double_of(v) * scale;
-        *out = jinja_float((is_ceil ? ceil(d) : floor(d)) / scale);
+        if (!isfinite(d)) return jinja_fail(run, "cannot convert float infinity or NaN to integer");
+        /* Through an integer in Python: there is no negative zero, and whole numbers stay exact. */
+        *out = jinja_float((is_ceil ? ceil(d) : floor(d)) / scale + 0.0);
+        if (jinja_is_integer(v) && digits >= 0) *out = jinja_float(jinja_double_of(v));
         return true;
     }
     if (v->kind == JINJA_FLOAT)
@@ -430,11 +431,16 @@ static bool filter_filesizeformat(struct jinja_run *run, const struct jinja_call
                                   struct jinja_value *out) {
     static const char letters[] = "kMGTPEZY";
     struct jinja_value number = {0};
-    struct jinja_call inner = {(const struct jinja_value[]){call->a[0], {0}}, call->args, NULL};
+    const struct jinja_value inner_args[] = {call->a[0], jinja_none()};
+    struct jinja_call inner = {inner_args, call->args, NULL};
     bool is_binary = jinja_truth(&call->a[1]);
     double base = is_binary ? 1024 : 1000;
     struct buf b;
+    if (!jinja_is_number(&call->a[0]) && call->a[0].kind != JINJA_STR)
+        return jinja_fail(run, "float() argument must be a string or a real number, not '%s'",
+                          jinja_type_name(call->a[0].kind));
     if (!filter_float(run, &inner, &number)) return false;
+    if (number.kind != JINJA_FLOAT) return jinja_fail(run, "could not convert string to float");
     double bytes = number.as.f, unit = base;
     jinja_buf_init(run, &b);
     if (bytes == 1) {
@@ -452,6 +458,13 @@ static bool filter_filesizeformat(struct jinja_run *run, const struct jinja_call
     return jinja_str_take(run, &b, out);
 }
 
+static bool filter_random(struct jinja_run *run, const struct jinja_call *call,
+                          struct jinja_value *out) {
+    (void)call, (void)out;
+    return jinja_fail(run, "the filter 'random' is refused: the same conversation must always give "
+                           "the same prompt");
+}
+
 const struct jinja_builtin jinja_filters_text[] = {
     {"abs", filter_abs, 1, 1, "x"},
     {"capitalize", filter_capitalize, 1, 1, "s"},
@@ -465,16 +478,23 @@ const struct jinja_builtin jinja_filters_text[] = {
     {"indent", filter_indent, 1, 4, "s,width,first,blank"},
     {"int", filter_int, 1, 3, "value,default,base"},
     {"lower", filter_lower, 1, 1, "s"},
+    {"pprint", jinja_filter_pprint, 1, 1, "value"},
+    {"random", filter_random, 1, 1, "seq"},
     {"replace", filter_replace, 3, 4, "s,old,new,count"},
     {"round", filter_round, 1, 3, "value,precision,method"},
     {"safe", filter_safe, 1, 1, "value"},
     {"string", filter_string, 1, 1, "s"},
+    {"striptags", jinja_filter_striptags, 1, 1, "value"},
     {"title", filter_title, 1, 1, "s"},
     {"tojson", filter_tojson, 1, 5, "x,ensure_ascii,indent,separators,sort_keys"},
     {"trim", filter_trim, 1, 2, "value,chars"},
     {"truncate", filter_truncate, 1, 5, "s,length,killwords,end,leeway"},
     {"upper", filter_upper, 1, 1, "s"},
     {"urlencode", filter_urlencode, 1, 1, "value"},
+    {"urlize", jinja_filter_urlize, 1, 6, "value,trim_url_limit,nofollow,target,rel,extra_schemes"},
     {"wordcount", filter_wordcount, 1, 1, "s"},
+    {"wordwrap", jinja_filter_wordwrap, 1, 5,
+     "s,width,break_long_words,wrapstring,break_on_hyphens"},
+    {"xmlattr", jinja_filter_xmlattr, 1, 2, "d,autospace"},
 };
 const size_t jinja_n_filters_text = sizeof(jinja_filters_text) / sizeof(jinja_filters_text[0]);

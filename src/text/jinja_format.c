@@ -6,6 +6,7 @@
 #include "jinja_builtin.h"
 
 #include "base/utf8.h"
+#include "jinja_markup.h"
 #include "jinja_number.h"
 #include "jinja_text.h"
 
@@ -20,6 +21,7 @@ struct spec {
     bool is_alternate, is_grouped;
     char group;
     int width, precision; /* precision -1 = not given */
+    bool is_escaped;      /* the format is Markup: what goes into it is escaped */
     char type;            /* 0 = the value's default */
 };
 
@@ -42,16 +44,17 @@ static void put_field(struct buf *out, const struct spec *spec, const char *sign
 }
 
 /* Puts separators into the digits before the point. */
-static void group_digits(struct buf *b, char separator) {
+static void group_digits(struct buf *b, char separator, size_t each) {
     size_t n = 0;
     char copy[512];
-    while (n < b->len && b->data[n] >= '0' && b->data[n] <= '9') n++;
+    while (n < b->len && (each == 4 ? b->data[n] != '.' : b->data[n] >= '0' && b->data[n] <= '9'))
+        n++;
     size_t len = b->len;
-    if (n < 4 || len > sizeof(copy)) return;
+    if (n <= each || len > sizeof(copy)) return;
     memcpy(copy, b->data, len);
     buf_clear(b);
     for (size_t i = 0; i < n; i++) {
-        if (i && (n - i) % 3 == 0) buf_append_char(b, separator);
+        if (i && (n - i) % each == 0) buf_append_char(b, separator);
         buf_append_char(b, copy[i]);
     }
     buf_append(b, copy + n, len - n);
@@ -69,7 +72,8 @@ static void put_number(struct buf *out, const struct spec *spec, bool is_negativ
         sign[n + 1] = spec->type;
         sign[n + 2] = '\0';
     }
-    if (spec->is_grouped) group_digits(b, spec->group);
+    bool is_bits = spec->type && strchr("xXob", spec->type);
+    if (spec->is_grouped) group_digits(b, spec->group, is_bits ? 4 : 3);
     if (!b->failed) put_field(out, spec, sign, b->data ? b->data : "", b->len, /*is_number=*/true);
 }
 
@@ -124,14 +128,46 @@ static bool format_double(struct jinja_run *run, const struct spec *spec, double
     return run->status == RADISH_OK;
 }
 
-static bool format_text(struct jinja_run *run, const struct spec *spec, const struct jinja_value *v,
-                        bool is_repr, struct buf *out) {
+/* ascii(): what is not ASCII in a repr as \x, \u or \U. */
+static void write_ascii(struct jinja_run *run, const struct jinja_value *v, struct buf *out) {
     struct buf b;
     jinja_buf_init(run, &b);
-    if (is_repr)
-        jinja_write_repr(run, v, &b);
+    jinja_write_repr(run, v, &b);
+    for (size_t i = 0, n; i < b.len && !out->failed; i += n) {
+        uint32_t cp;
+        n = utf8_decode(b.data + i, b.len - i, &cp);
+        if (cp < 0x80)
+            buf_append_char(out, (char)cp);
+        else
+            buf_printf(out, cp < 0x100 ? "\\x%02x" : cp < 0x10000 ? "\\u%04x" : "\\U%08x", cp);
+    }
+    out->failed = out->failed || b.failed;
+    buf_deinit(&b);
+}
+
+/* how: 's', 'r' or 'a' */
+static void write_as(struct jinja_run *run, const struct jinja_value *v, char how,
+                     struct buf *out) {
+    if (how == 'a')
+        write_ascii(run, v, out);
+    else if (how == 'r')
+        jinja_write_repr(run, v, out);
     else
-        jinja_write_str(run, v, &b);
+        jinja_write_str(run, v, out);
+}
+
+static bool format_text(struct jinja_run *run, const struct spec *spec, const struct jinja_value *v,
+                        char how, struct buf *out) {
+    struct buf b;
+    jinja_buf_init(run, &b);
+    write_as(run, v, how, &b);
+    if (spec->is_escaped && b.len && (how != 's' || v->kind != JINJA_STR || !v->flag)) {
+        struct buf plain = b;
+        jinja_buf_init(run, &b);
+        jinja_text_escape_html(plain.data, plain.len, &b);
+        b.failed = b.failed || plain.failed;
+        buf_deinit(&plain);
+    }
     size_t len = b.len;
     if (spec->precision >= 0 && b.data)
         len = jinja_text_offset(b.data, len, (size_t)spec->precision);
@@ -152,6 +188,7 @@ struct percent {
     const struct jinja_value *values; /* as given */
     struct jinja_list list;
     size_t next;
+    bool is_markup;
 };
 
 static bool next_value(struct percent *p, struct jinja_value *out) {
@@ -222,9 +259,36 @@ static bool read_flags(struct percent *p, struct spec *spec) {
     return true;
 }
 
+/* In Markup, values come wrapped: %d and %f make numbers of them, also of texts; %x and %c cannot.
+ */
+static bool unwrap_number(struct jinja_run *run, char type, const struct jinja_value *v,
+                          struct jinja_value *out) {
+    jinja_wide wide;
+    double d;
+    *out = *v;
+    if (strchr("xXoc", type))
+        return jinja_fail(run, "%%%c format: an integer is required, not _MarkupEscapeHelper",
+                          type);
+    if (v->kind == JINJA_STR && strchr("diu", type)) {
+        if (jinja_parse_wide(v->as.s, v->len, 10, &wide)) return jinja_from_wide(run, wide, out);
+        return jinja_fail(run, "invalid literal for int() with base 10");
+    }
+    if (v->kind == JINJA_STR) {
+        if (!jinja_parse_double(v->as.s, v->len, &d))
+            return jinja_fail(run, "could not convert string to float");
+        *out = jinja_float(d);
+    }
+    return true;
+}
+
 static bool percent_number(struct percent *p, struct spec *spec, const struct jinja_value *v,
                            struct buf *out) {
-    struct jinja_value whole = *v;
+    struct jinja_value whole = *v, number;
+    if (spec->is_escaped) {
+        if (!unwrap_number(p->run, spec->type, v, &number)) return false;
+        v = &number;
+        whole = number;
+    }
     if (v->kind == JINJA_UNDEFINED) return jinja_fail_undefined(p->run, v);
     if (!jinja_is_number(v))
         return jinja_fail(p->run, "%%%c format: a real number is required, not %s", spec->type,
@@ -240,30 +304,30 @@ static bool percent_number(struct percent *p, struct spec *spec, const struct ji
 }
 
 static bool percent_directive(struct percent *p, struct buf *out) {
-    struct spec spec = {.precision = -1};
+    struct spec spec = {.precision = -1, .is_escaped = p->is_markup};
     struct jinja_value v = {0};
     bool has_key;
-    if (!read_key(p, &v, &has_key) || !read_flags(p, &spec)) return false;
-    if (p->at == p->len) return jinja_fail(p->run, "incomplete format");
-    spec.type = p->s[p->at++];
-    if (spec.type == '%') {
+    if (p->at < p->len && p->s[p->at] == '%') {
+        p->at++;
         buf_append_char(out, '%');
         return true;
     }
+    if (!read_key(p, &v, &has_key) || !read_flags(p, &spec)) return false;
+    if (p->at == p->len) return jinja_fail(p->run, "incomplete format");
+    spec.type = p->s[p->at++];
     if (!spec.type || !strchr("sradiuoxXeEfFgGc", spec.type))
         return jinja_fail(p->run, "unsupported format character '%c'", spec.type);
     if (!has_key && !next_value(p, &v)) return false;
-    if (strchr("sra", spec.type) || (spec.type == 'c' && v.kind == JINJA_STR)) {
-        bool is_repr = spec.type == 'r' || spec.type == 'a';
+    if (strchr("sra", spec.type) || (spec.type == 'c' && v.kind == JINJA_STR && !p->is_markup)) {
         if (!spec.align || spec.align == '=') spec.align = '>', spec.fill.kind = JINJA_MISSING;
-        return format_text(p->run, &spec, &v, is_repr, out);
+        return format_text(p->run, &spec, &v, spec.type, out);
     }
     return percent_number(p, &spec, &v, out);
 }
 
 bool jinja_percent_format(struct jinja_run *run, const struct jinja_value *format,
                           const struct jinja_value *values, struct jinja_value *out) {
-    struct percent p = {run, format->as.s, format->len, 0, values, {values, 1}, 0};
+    struct percent p = {run, format->as.s, format->len, 0, values, {values, 1}, 0, format->flag};
     struct buf b;
     bool is_ok = true;
     /* What could be asked for keys need not be used up. */
@@ -282,7 +346,11 @@ bool jinja_percent_format(struct jinja_run *run, const struct jinja_value *forma
     }
     if (is_ok && p.next < p.list.n && !is_subscripted)
         is_ok = jinja_fail(run, "not all arguments converted during string formatting");
-    if (is_ok) return jinja_str_take(run, &b, out);
+    if (is_ok) {
+        if (!jinja_str_take(run, &b, out)) return false;
+        out->flag = format->flag;
+        return true;
+    }
     buf_deinit(&b);
     return false;
 }
@@ -327,26 +395,36 @@ static bool read_spec(struct jinja_run *run, const char *s, size_t len, struct s
         at = read_digits(s, len, from, &spec->precision);
         if (at == from) return jinja_fail(run, "Format specifier missing precision");
     }
-    if (at < len) spec->type = s[at++];
-    if (at < len) return jinja_fail(run, "Invalid format specifier");
     if (spec->width > FORMAT_WIDTH_MAX || spec->precision > FORMAT_WIDTH_MAX)
         return jinja_fail_limit(run, "width in a format");
+    if (at < len) spec->type = s[at++];
+    if (at < len) return jinja_fail(run, "Invalid format specifier");
     return true;
 }
 
 static bool format_value(struct jinja_run *run, const struct jinja_value *v, struct spec *spec,
                          bool is_plain, struct buf *out) {
-    bool is_whole = jinja_is_integer(v) && !(v->kind == JINJA_BOOL && !spec->type);
-    if (is_plain) return format_text(run, spec, v, false, out);
-    if (is_whole && (!spec->type || strchr("bcdoxXn", spec->type)))
+    if (is_plain) return format_text(run, spec, v, 's', out);
+    if (jinja_is_integer(v) && (!spec->type || strchr("bcdoxXn", spec->type))) {
+        if (spec->precision >= 0)
+            return jinja_fail(run, "Precision not allowed in integer format specifier");
+        if (spec->is_grouped && (spec->type == 'c' || spec->type == 'n' ||
+                                 (spec->group == ',' && spec->type && spec->type != 'd')))
+            return jinja_fail(run, "Cannot specify '%c' with '%c'.", spec->group, spec->type);
+        if (spec->type == 'c' && (spec->sign || spec->is_alternate))
+            return jinja_fail(run, "Sign not allowed with integer format specifier 'c'");
         return format_integer(run, spec, jinja_wide_of(v), out);
-    if (jinja_is_number(v) && v->kind != JINJA_BOOL &&
-        (!spec->type || strchr("eEfFgGn%", spec->type)))
+    }
+    if (jinja_is_number(v) && (!spec->type || strchr("eEfFgGn%", spec->type)))
         return format_double(run, spec, jinja_double_of(v), out);
-    if ((v->kind == JINJA_STR || v->kind == JINJA_BOOL) && (!spec->type || spec->type == 's')) {
-        if (spec->align == '=')
-            return jinja_fail(run, "'=' alignment not allowed in string format specifier");
-        return format_text(run, spec, v, false, out);
+    if (v->kind == JINJA_STR && (!spec->type || spec->type == 's')) {
+        const char *what = spec->align == '='   ? "'=' alignment"
+                           : spec->sign         ? "A sign"
+                           : spec->is_alternate ? "Alternate form (#)"
+                           : spec->is_grouped   ? "Grouping"
+                                                : NULL;
+        if (what) return jinja_fail(run, "%s not allowed in string format specifier", what);
+        return format_text(run, spec, v, 's', out);
     }
     if (v->kind == JINJA_STR || jinja_is_number(v))
         return jinja_fail(run, "Unknown format code '%c' for object of type '%s'", spec->type,
@@ -359,19 +437,21 @@ struct fields {
     struct jinja_run *run;
     const struct jinja_args *args;
     size_t next;
-    bool is_manual;
+    bool is_manual, is_markup;
 };
 
-static bool find_field(struct fields *f, const char *name, size_t len, struct jinja_value *out) {
+/* The value that a field starts from; is_whole: no .attr or [key] follows. */
+static bool find_field(struct fields *f, const char *name, size_t len, bool is_whole,
+                       struct jinja_value *out) {
     jinja_wide idx = 0;
     bool is_number = jinja_parse_wide(name, len, 10, &idx) && idx >= 0;
-    if (!len || is_number) {
-        if ((!len && f->is_manual) || (len && f->next))
+    if ((!len && is_whole) || is_number) {
+        if (is_whole && ((!len && f->is_manual) || (len && f->next)))
             return jinja_fail(f->run, "cannot switch between manual field specification and "
                                       "automatic field numbering");
         if (!len)
             idx = (jinja_wide)f->next++;
-        else
+        else if (is_whole)
             f->is_manual = true;
         if (idx >= (jinja_wide)f->args->n)
             return jinja_fail(f->run, "Replacement index out of range for positional args tuple");
@@ -390,7 +470,7 @@ static bool find_field(struct fields *f, const char *name, size_t len, struct ji
 static bool walk_field(struct fields *f, const char *s, size_t len, struct jinja_value *out) {
     size_t at = 0;
     while (at < len && s[at] != '.' && s[at] != '[') at++;
-    if (!find_field(f, s, at, out)) return false;
+    if (!find_field(f, s, at, /*is_whole=*/at == len, out)) return false;
     while (at < len) {
         bool is_attr = s[at] == '.';
         size_t from = ++at;
@@ -430,10 +510,7 @@ static bool put_replacement(struct fields *f, const char *s, size_t len, struct 
             return jinja_fail(f->run, "Unknown conversion specifier");
         struct buf b;
         jinja_buf_init(f->run, &b);
-        if (how == 's')
-            jinja_write_str(f->run, &v, &b);
-        else
-            jinja_write_repr(f->run, &v, &b);
+        write_as(f->run, &v, how, &b);
         if (!jinja_str_take(f->run, &b, &v)) return false;
         at += 2;
     }
@@ -442,7 +519,19 @@ static bool put_replacement(struct fields *f, const char *s, size_t len, struct 
     bool has_spec = at + 1 < len;
     if (!read_spec(f->run, has_spec ? s + at + 1 : "", has_spec ? len - at - 1 : 0, &spec))
         return false;
-    return format_value(f->run, &v, &spec, !has_spec, out);
+    if (!f->is_markup) return format_value(f->run, &v, &spec, !has_spec, out);
+    if (v.kind == JINJA_STR && v.flag) {
+        if (has_spec) return jinja_fail(f->run, "Unsupported format specification for Markup.");
+        buf_append(out, v.as.s, v.len);
+        return true;
+    }
+    struct buf b;
+    jinja_buf_init(f->run, &b);
+    bool is_ok = format_value(f->run, &v, &spec, !has_spec, &b);
+    if (b.len) jinja_text_escape_html(b.data, b.len, out);
+    out->failed = out->failed || b.failed;
+    buf_deinit(&b);
+    return is_ok;
 }
 
 /* Replaces {fields} in a format specification, one level deep, as Python does. */
@@ -510,10 +599,14 @@ static bool put_format(struct fields *f, const char *s, size_t len, struct buf *
 
 bool jinja_str_format(struct jinja_run *run, const struct jinja_value *format,
                       const struct jinja_args *args, struct jinja_value *out) {
-    struct fields f = {run, args, 0, false};
+    struct fields f = {run, args, 0, false, format->flag};
     struct buf b;
     jinja_buf_init(run, &b);
-    if (put_format(&f, format->as.s, format->len, &b)) return jinja_str_take(run, &b, out);
+    if (put_format(&f, format->as.s, format->len, &b)) {
+        if (!jinja_str_take(run, &b, out)) return false;
+        out->flag = format->flag;
+        return true;
+    }
     buf_deinit(&b);
     return false;
 }

@@ -63,6 +63,7 @@ static bool global_dict(struct jinja_run *run, const struct jinja_call *call,
     if (args->n > 1) return jinja_fail(run, "dict expected at most 1 argument, got %zu", args->n);
     if (args->n) {
         struct jinja_value from = args->values[0];
+        if (from.kind == JINJA_UNDEFINED) return jinja_fail_undefined(run, &from);
         if (from.kind == JINJA_DICT) from.kind = JINJA_VIEW, from.flag = JINJA_VIEW_ITEMS;
         if (!add_pairs(run, dict, &from)) return false;
     }

@@ -48,6 +48,10 @@ bool jinja_loop_peek(struct jinja_run *run, struct jinja_loop *loop, struct jinj
 bool jinja_loop_call(struct jinja_run *run, struct jinja_loop *loop, const struct jinja_args *args,
                      struct jinja_value *out);
 
+/* self.name() */
+bool jinja_block_call(struct jinja_run *run, const struct jinja_block_node *block,
+                      const struct jinja_args *args, struct jinja_value *out);
+
 /* ---- the evaluator */
 enum jinja_flow { JINJA_FLOW_FAILED, JINJA_FLOW_NEXT, JINJA_FLOW_BREAK, JINJA_FLOW_CONTINUE };
 

@@ -183,6 +183,8 @@ bool jinja_method_is_unsafe(unsigned kind, const char *name, size_t len) {
     size_t n = kind == JINJA_LIST ? 8 : 5;
     if (kind != JINJA_LIST && kind != JINJA_DICT) return false;
     for (size_t i = 0; i < n; i++)
-        if (strlen(names[i]) == len && !memcmp(names[i], name, len)) return true;
+        if (len && names[i][0] == name[0] && strlen(names[i]) == len &&
+            !memcmp(names[i], name, len))
+            return true;
     return false;
 }

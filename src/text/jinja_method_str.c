@@ -39,7 +39,7 @@ static bool str_case(struct jinja_run *run, const struct jinja_call *call,
     case 'l': return change_case(run, call, JINJA_CASE_LOWER, out);
     default:
         return change_case(run, call,
-                           call->builtin->name[3] == 'i' ? JINJA_CASE_CAPITALIZE : JINJA_CASE_LOWER,
+                           call->builtin->name[3] == 'i' ? JINJA_CASE_CAPITALIZE : JINJA_CASE_FOLD,
                            out);
     }
 }
@@ -192,7 +192,8 @@ static bool str_replace(struct jinja_run *run, const struct jinja_call *call,
     jinja_buf_init(run, &b);
     struct jinja_replacement how = {from->as.s, to->as.s, from->len, to->len, count};
     jinja_text_replace(s->as.s, s->len, &how, &b);
-    return jinja_str_take(run, &b, out);
+    bool is_paid = jinja_charge_search(run, b.len, 1);
+    return jinja_str_take(run, &b, out) && is_paid;
 }
 
 /* ---- splitting and joining */
@@ -323,8 +324,10 @@ static bool str_partition(struct jinja_run *run, const struct jinja_call *call,
 static bool str_splitlines(struct jinja_run *run, const struct jinja_call *call,
                            struct jinja_value *out) {
     const struct jinja_value *s = &call->a[0];
-    bool has_ends = jinja_truth(&call->a[1]);
+    int64_t has_ends = 0;
     struct jinja_vec vec = {0};
+    if (call->a[1].kind != JINJA_MISSING && !jinja_arg_int(run, &call->a[1], &has_ends))
+        return false;
     for (size_t at = 0, next; at < s->len; at += next) {
         size_t len = jinja_text_line(s->as.s + at, s->len - at, &next);
         if (!push_piece(run, &vec, s, at, at + (has_ends ? next : len))) return false;
@@ -431,9 +434,8 @@ static bool str_format(struct jinja_run *run, const struct jinja_call *call,
 static bool str_format_map(struct jinja_run *run, const struct jinja_call *call,
                            struct jinja_value *out) {
     const struct jinja_value *map = &call->a[1];
-    if (map->kind != JINJA_DICT)
-        return jinja_fail(run, "format_map() wants a mapping, not %s", jinja_type_name(map->kind));
-    size_t n = map->as.dict->n;
+    /* What is no mapping is found out only when a field asks it. */
+    size_t n = map->kind == JINJA_DICT ? map->as.dict->n : 0;
     struct jinja_kwarg *kwargs = jinja_alloc(run, n + 1, sizeof(*kwargs));
     if (!kwargs) return false;
     for (size_t i = 0; i < n; i++)

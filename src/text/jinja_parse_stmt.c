@@ -2,11 +2,13 @@
  *
  * Besides Jinja's own tags there are those that transformers adds: break, continue, and generation,
  * which marks what the assistant says and prints its body unchanged, in a scope of its own like a
- * call block. Tags that need other template files (extends, include, import), block and autoescape
- * are refused by name: nothing that renders chats has files to include. */
+ * call block. Tags that need other template files (extends, include, import, from) are parsed
+ * whole, since a branch that no chat takes may hold them; they fail when they are reached, for
+ * nothing that renders chats has files to give. */
 #include "jinja_parser.h"
 
 #include "base/status.h"
+#include "jinja_text.h"
 
 #include <string.h>
 
@@ -290,6 +292,118 @@ static struct jinja_node *parse_with(struct jinja_parser *p, uint32_t line) {
     return is_ok ? node : NULL;
 }
 
+static bool parse_block_head(struct jinja_parser *p, struct jinja_block_node *block) {
+    const struct jinja_token *token = p->at;
+    struct jinja_template *t = p->t;
+    if (!parser_expect(p, JINJA_T_NAME)) return false;
+    block->name = parser_intern(p, token);
+    block->is_scoped = parser_skip_word(p, "scoped");
+    block->is_required = parser_skip_word(p, "required");
+    if (!block->name) return false;
+    if (block->name->block)
+        return parser_fail(p, token->line, "block '%.*s' defined twice",
+                           token->len > 80 ? 80 : (int)token->len, token->s) != NULL;
+    if (t->n_blocks == JINJA_BLOCKS_MAX) return parser_fail_limit(p, "has too many blocks") != NULL;
+    block->name->block = t->blocks[t->n_blocks++] = block;
+    return true;
+}
+
+/* A block that another template must fill may hold nothing but white space. */
+static bool is_empty_block(const struct jinja_list_node *body) {
+    for (uint32_t i = 0; i < body->n; i++) {
+        const struct jinja_node *node = body->items[i];
+        if (node->type != JINJA_N_OUTPUT) return false;
+        for (uint32_t k = 0; k < node->as.list.n; k++) {
+            const struct jinja_value *text = &node->as.list.items[k]->as.value;
+            if (node->as.list.items[k]->type != JINJA_N_DATA ||
+                !jinja_text_is(text->as.s, text->len, JINJA_CLASS_SPACE))
+                return false;
+        }
+    }
+    return true;
+}
+
+static struct jinja_node *parse_block_tag(struct jinja_parser *p, uint32_t line) {
+    struct jinja_node *node = parser_node(p, JINJA_N_BLOCK, line);
+    struct jinja_block_node *block = parser_alloc(p, 1, sizeof(*block));
+    struct jinja_body_mentions mentions = {.outer = NULL}, *outer = p->mentions;
+    unsigned loop_depth = p->loop_depth;
+    if (!node || !block) return NULL;
+    node->as.block = block;
+    if (!parse_block_head(p, block)) return NULL;
+    p->mentions = &mentions;
+    p->loop_depth = 0;
+    bool is_ok = parse_block_to(p, "endblock", &block->body) && adopt_body(p, node, &block->body);
+    p->mentions = outer;
+    p->loop_depth = loop_depth;
+    if (!is_ok) return NULL;
+    block->has_self = mentions.is_used[JINJA_SPECIAL_SELF];
+    if (block->is_required && !is_empty_block(&block->body))
+        return parser_fail(p, line, "Required blocks can only contain comments or whitespace");
+    if (parser_is(p, JINJA_T_NAME) && jinja_is_str(&block->name->text, p->at->s, p->at->len))
+        parser_next(p);
+    return node;
+}
+
+static struct jinja_node *parse_autoescape(struct jinja_parser *p, uint32_t line) {
+    struct jinja_node *node = parser_node(p, JINJA_N_AUTOESCAPE, line);
+    struct jinja_set_node *set = parser_alloc(p, 1, sizeof(*set));
+    if (!node || !set) return NULL;
+    node->as.set = set;
+    set->value = parser_expression(p, true);
+    bool is_ok = parser_adopt(p, node, set->value) &&
+                 parse_block_to(p, "endautoescape", &set->body) && adopt_body(p, node, &set->body);
+    return is_ok ? node : NULL;
+}
+
+/* "with context" or "without context" */
+static bool skip_context(struct jinja_parser *p) {
+    bool is_it = (parser_is_word(p, "with") || parser_is_word(p, "without")) &&
+                 p->at[1].type == JINJA_T_NAME && p->at[1].len == 7 &&
+                 !memcmp(p->at[1].s, "context", 7);
+    if (is_it) p->at += 2;
+    return is_it;
+}
+
+/* The names behind "from x import". */
+static bool parse_imported(struct jinja_parser *p, struct jinja_node *node) {
+    for (bool is_first = true;; is_first = false) {
+        if (!is_first && !parser_expect(p, JINJA_T_COMMA)) return false;
+        if (skip_context(p)) return true;
+        if (parser_is(p, JINJA_T_NAME) && p->at->s[0] == '_')
+            return parser_fail(p, p->at->line,
+                               "names starting with an underline can not be imported") != NULL;
+        const struct jinja_token *token = p->at;
+        if (!parser_expect(p, JINJA_T_NAME)) return false;
+        struct jinja_node *name = parser_skip_word(p, "as") ? parse_name_target(p, JINJA_STORE)
+                                                            : parser_name(p, token, JINJA_STORE);
+        if (!parser_push(p, &node->as.list, name)) return false;
+        if (skip_context(p) || !parser_is(p, JINJA_T_COMMA)) return true;
+    }
+}
+
+static struct jinja_node *parse_loader(struct jinja_parser *p, const struct jinja_token *tag) {
+    struct jinja_node *node = parser_node(p, JINJA_N_LOADER, tag->line), *name;
+    struct jinja_node *file = parser_expression(p, true);
+    char which = tag->s[0];
+    if (node) node->op = (uint8_t)which;
+    if (!parser_adopt(p, node, file) || !parser_push(p, &node->as.list, file)) return NULL;
+    if (which == 'f') {
+        if (!parser_skip_word(p, "import"))
+            return parser_fail(p, tag->line, "expected token 'import'");
+        return parse_imported(p, node) ? node : NULL;
+    }
+    if (which == 'i' && tag->s[1] == 'm') {
+        if (!parser_skip_word(p, "as")) return parser_fail(p, tag->line, "expected token 'as'");
+        name = parse_name_target(p, JINJA_STORE);
+        if (!parser_push(p, &node->as.list, name)) return NULL;
+    } else if (which == 'i' && parser_skip_word(p, "ignore") && !parser_skip_word(p, "missing")) {
+        return parser_fail(p, tag->line, "expected token 'missing'");
+    }
+    if (which == 'i') skip_context(p);
+    return node;
+}
+
 static struct jinja_node *parse_print(struct jinja_parser *p, uint32_t line) {
     struct jinja_node *node = parser_node(p, JINJA_N_OUTPUT, line);
     while (node && !parser_is(p, JINJA_T_BLOCK_END)) {
@@ -309,8 +423,7 @@ static struct jinja_node *parse_jump(struct jinja_parser *p, enum jinja_node_typ
 }
 
 static struct jinja_node *parse_statement(struct jinja_parser *p) {
-    static const char *const unsupported[] = {"block",  "extends", "include",
-                                              "import", "from",    "autoescape"};
+    static const char *const loaders[] = {"extends", "include", "import", "from"};
     uint32_t line = p->at->line;
     const struct jinja_token *tag = p->at;
     if (tag->type != JINJA_T_NAME) return parser_fail(p, line, "tag name expected");
@@ -323,12 +436,12 @@ static struct jinja_node *parse_statement(struct jinja_parser *p) {
     if (parser_skip_word(p, "generation")) return parse_generation(p, line);
     if (parser_skip_word(p, "with")) return parse_with(p, line);
     if (parser_skip_word(p, "print")) return parse_print(p, line);
+    if (parser_skip_word(p, "block")) return parse_block_tag(p, line);
+    if (parser_skip_word(p, "autoescape")) return parse_autoescape(p, line);
     if (parser_skip_word(p, "break")) return parse_jump(p, JINJA_N_BREAK, line);
     if (parser_skip_word(p, "continue")) return parse_jump(p, JINJA_N_CONTINUE, line);
-    for (size_t i = 0; i < sizeof(unsupported) / sizeof(unsupported[0]); i++)
-        if (parser_is_word(p, unsupported[i]))
-            return parser_fail(p, line, "the tag '%s' is not supported in chat templates",
-                               unsupported[i]);
+    for (size_t i = 0; i < sizeof(loaders) / sizeof(loaders[0]); i++)
+        if (parser_skip_word(p, loaders[i])) return parse_loader(p, tag);
     return parser_fail(p, line, "Encountered unknown tag '%.*s'.",
                        tag->len > 80 ? 80 : (int)tag->len, tag->s);
 }

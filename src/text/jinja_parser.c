@@ -6,8 +6,8 @@
  *
  * Names are interned: one struct per distinct name, so that later steps compare pointers and the
  * render looks variables up by number. While a body is parsed, mentions of `loop`, `caller`,
- * `kwargs` and `varargs` are noted: they decide what a loop or macro has to provide, and searching
- * the finished tree for them would cost a walk per level of nesting. */
+ * `kwargs`, `varargs` and `self` are noted: they decide what a loop, macro or block has to provide,
+ * and searching the finished tree for them would cost a walk per level of nesting. */
 #include "jinja_parser.h"
 
 #include "base/status.h"
@@ -117,7 +117,7 @@ bool parser_enter(struct jinja_parser *p) {
 
 /* ---- names */
 
-static struct jinja_name *intern(struct jinja_parser *p, const struct jinja_token *token) {
+struct jinja_name *parser_intern(struct jinja_parser *p, const struct jinja_token *token) {
     uint32_t hash = 2166136261u;
     for (uint32_t i = 0; i < token->len; i++)
         hash = (hash ^ (unsigned char)token->s[i]) * 16777619u;
@@ -145,7 +145,7 @@ static struct jinja_name *intern(struct jinja_parser *p, const struct jinja_toke
 
 void parser_mention(struct jinja_parser *p, const struct jinja_token *token,
                     enum jinja_name_ctx ctx) {
-    static const char *const specials[] = {"loop", "caller", "kwargs", "varargs"};
+    static const char *const specials[] = {"loop", "caller", "kwargs", "varargs", "self"};
     int which = 0;
     while (which < JINJA_N_SPECIALS && (strlen(specials[which]) != token->len ||
                                         memcmp(specials[which], token->s, token->len) != 0))
@@ -162,7 +162,7 @@ void parser_mention(struct jinja_parser *p, const struct jinja_token *token,
 struct jinja_node *parser_name(struct jinja_parser *p, const struct jinja_token *token,
                                enum jinja_name_ctx ctx) {
     struct jinja_node *node = parser_node(p, JINJA_N_NAME, token->line);
-    struct jinja_name *name = intern(p, token);
+    struct jinja_name *name = parser_intern(p, token);
     if (!node || !name) return NULL;
     parser_mention(p, token, ctx);
     node->as.name.name = name;
@@ -290,9 +290,12 @@ enum radish_status jinja_parse(struct jinja_template *t, const char *source, siz
     t->source = jinja_normalize(&t->arena, source, len, &t->source_len);
     if (!p || !t->source) return error_nomem(err);
     RADISH_TRY(jinja_lex(&t->arena, t->source, t->source_len, &tokens, &n_tokens, err));
+    struct jinja_body_mentions mentions = {.outer = NULL};
     p->t = t;
     p->at = tokens;
     p->err = err;
+    p->mentions = &mentions;
     parser_template(p, &t->body);
+    t->has_self = mentions.is_used[JINJA_SPECIAL_SELF];
     return p->status;
 }

@@ -20,6 +20,7 @@ enum jinja_special {
     JINJA_SPECIAL_CALLER,
     JINJA_SPECIAL_KWARGS,
     JINJA_SPECIAL_VARARGS,
+    JINJA_SPECIAL_SELF,
     JINJA_N_SPECIALS
 };
 
@@ -68,6 +69,8 @@ static inline void parser_leave(struct jinja_parser *p) {
     p->depth--;
 }
 
+/* The one struct of this name; NULL = failed. */
+struct jinja_name *parser_intern(struct jinja_parser *p, const struct jinja_token *token);
 struct jinja_node *parser_name(struct jinja_parser *p, const struct jinja_token *token,
                                enum jinja_name_ctx ctx);
 void parser_mention(struct jinja_parser *p, const struct jinja_token *token,

@@ -174,7 +174,7 @@ static void visit_macro(struct search *s, const struct jinja_macro_node *macro) 
 static void visit_set(struct search *s, const struct jinja_set_node *set) {
     if (set->value) visit(s, set->value);
     if (set->filter) visit(s, set->filter);
-    if (set->value) follow(s, set->target, set->value);
+    if (set->value && set->target) follow(s, set->target, set->value);
     visit_body(s, &set->body);
 }
 
@@ -198,7 +198,10 @@ static void visit(struct search *s, const struct jinja_node *node) {
         return;
     case JINJA_N_SET:
     case JINJA_N_SET_BLOCK:
-    case JINJA_N_FILTER_BLOCK: visit_set(s, node->as.set); return;
+    case JINJA_N_FILTER_BLOCK:
+    case JINJA_N_AUTOESCAPE: visit_set(s, node->as.set); return;
+    case JINJA_N_BLOCK: visit_body(s, &node->as.block->body); return;
+    case JINJA_N_LOADER: return;
     case JINJA_N_MACRO:
     case JINJA_N_CALL_BLOCK: visit_macro(s, node->as.macro); return;
     case JINJA_N_WITH:

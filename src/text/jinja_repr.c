@@ -150,7 +150,7 @@ void jinja_write_repr(struct jinja_run *run, const struct jinja_value *v, struct
     case JINJA_BIG: buf_append(out, number, jinja_print_wide(jinja_wide_of(v), 10, number)); return;
     case JINJA_FLOAT: buf_append(out, number, jinja_print_double(v->as.f, number)); return;
     case JINJA_STR:
-        if (!jinja_charge_bytes(run, v->len)) return;
+        if (!jinja_charge_search(run, v->len, 1)) return;
         if (v->flag) buf_append_str(out, "Markup(");
         write_repr_text(v->as.s, v->len, out);
         if (v->flag) buf_append_char(out, ')');
@@ -258,7 +258,7 @@ static bool write_json_scalar(struct json_writer *w, const struct jinja_value *v
     case JINJA_BOOL: buf_append_str(w->out, v->as.b ? "true" : "false"); return true;
     case JINJA_STR:
         write_json_text(v->as.s, v->len, w->style->ensure_ascii, w->out);
-        return jinja_charge_bytes(w->run, v->len);
+        return jinja_charge_search(w->run, v->len, 1);
     case JINJA_FLOAT:
         if (isnan(v->as.f))
             buf_append_str(w->out, "NaN");

@@ -3,7 +3,8 @@
  * A template comes from a model's author and its variables from any client, so a render must end
  * soon and small whatever they say. Three counters do that. Steps bound time: one per node and
  * item, and one per few bytes that a builtin makes or scans, since a single `x in y` over megabytes
- * is work too. The arena bounds memory, and with it every list and text. Depth bounds the C stack.
+ * is work too. One number bounds memory: what lies in the arena, texts being captured and a text in
+ * the making count together. Depth bounds the C stack.
  * There is no clock in it: the same template over the same variables always ends the same way. */
 #include "jinja_run.h"
 
@@ -55,14 +56,21 @@ bool jinja_charge_search(struct jinja_run *run, size_t bytes, size_t pattern_byt
     return jinja_charge(run, (uint64_t)bytes / SEARCH_STEP_BYTES * pattern_bytes);
 }
 
+size_t jinja_room(const struct jinja_run *run) {
+    size_t used = run->arena.bytes_used + run->capture.len, most = run->limits.memory_bytes_max;
+    return used < most ? most - used : 0;
+}
+
 void *jinja_alloc(struct jinja_run *run, size_t n, size_t size) {
     size_t bytes;
-    void *p = mem_mul(n, size, &bytes) ? arena_alloc(&run->arena, bytes) : NULL;
+    bool has_room = mem_mul(n, size, &bytes) && bytes <= jinja_room(run);
+    void *p = has_room ? arena_alloc(&run->arena, bytes) : NULL;
     if (!p) jinja_fail_limit(run, "memory");
     return p;
 }
 
 void jinja_buf_init(struct jinja_run *run, struct buf *b) {
-    size_t used = run->arena.bytes_used, most = run->limits.memory_bytes_max;
-    buf_init(b, used < most ? most - used : 1);
+    /* It is copied when it is done: half of what is left. */
+    size_t room = jinja_room(run) / 2;
+    buf_init(b, room ? room : 1);
 }

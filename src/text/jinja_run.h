@@ -73,6 +73,7 @@ static inline void jinja_leave(struct jinja_run *run) {
     run->depth--;
 }
 
+size_t jinja_room(const struct jinja_run *run);                  /* bytes left to the render */
 void *jinja_alloc(struct jinja_run *run, size_t n, size_t size); /* NULL: failed */
 /* A buffer for a text in the making, bounded by the render's memory. */
 void jinja_buf_init(struct jinja_run *run, struct buf *b);

@@ -49,7 +49,14 @@ struct log_entry {
     bool is_push; /* else: was marked as stored */
 };
 
-enum special { SPECIAL_LOOP, SPECIAL_CALLER, SPECIAL_KWARGS, SPECIAL_VARARGS, N_SPECIALS };
+enum special {
+    SPECIAL_LOOP,
+    SPECIAL_CALLER,
+    SPECIAL_KWARGS,
+    SPECIAL_VARARGS,
+    SPECIAL_SELF,
+    N_SPECIALS
+};
 
 struct resolver {
     struct jinja_template *t;
@@ -243,6 +250,7 @@ static bool find_in_stmt(struct resolver *r, const struct jinja_node *node) {
     case JINJA_N_MACRO: return note_store(r, node->as.macro->name->as.name.name);
     case JINJA_N_CALL_BLOCK: return !node->as.macro->call || find_in_expr(r, node->as.macro->call);
     case JINJA_N_WITH: return find_in_all(r, node->as.with->values, node->as.with->n);
+    case JINJA_N_LOADER: return find_in_all(r, node->as.list.items, node->as.list.n);
     default: return true;
     }
 }
@@ -327,6 +335,7 @@ static bool link_name(struct resolver *r, struct jinja_node *node) {
     /* Jinja fails on a name that its first walk did not see; there is none such here. */
     if (!note_load(r, name)) return false;
     node->as.name.ref = ref_from(r->frame->function, name->binding);
+    node->as.name.is_export = r->frame->id == 1 && node->as.name.ctx == JINJA_STORE;
     return true;
 }
 
@@ -494,6 +503,52 @@ static bool link_captured(struct resolver *r, struct jinja_set_node *set) {
     return is_ok;
 }
 
+static bool link_autoescape(struct resolver *r, struct jinja_set_node *set) {
+    struct frame frame;
+    struct saved_frame saved = begin_frame(r, &frame, r->frame->function);
+    bool is_ok = find_in_expr(r, set->value) && find_in_body(r, &set->body) &&
+                 emit_loads(r, &set->scope) && link_expr(r, set->value) && link_body(r, &set->body);
+    end_frame(r, &saved);
+    return is_ok;
+}
+
+/* What a scoped block sees besides the context: all that is set in scopes around it. (The block
+ * itself is linked when nothing is around it any more.) */
+static bool link_block(struct resolver *r, struct jinja_block_node *block) {
+    size_t n = 0;
+    if (!block->is_scoped) return true;
+    for (size_t i = 0; i < r->t->n_names; i++)
+        n += r->t->names[i]->binding && r->t->names[i]->binding->is_stored;
+    block->locals = arena_zalloc(&r->t->arena, n + 1, sizeof(*block->locals));
+    if (!block->locals) return fail_limit(r);
+    for (size_t i = 0; i < r->t->n_names; i++) {
+        const struct jinja_binding *binding = r->t->names[i]->binding;
+        if (!binding || !binding->is_stored) continue;
+        block->locals[block->n_locals++] =
+            (struct jinja_block_local){(uint32_t)i, ref_from(r->frame->function, binding)};
+    }
+    return true;
+}
+
+static bool link_loader(struct resolver *r, struct jinja_node *node) {
+    static const struct jinja_value extends = {.kind = JINJA_STR, .len = 7, .as.s = "extends"};
+    if (node->op == 'e' && r->frame->id != 1)
+        return fail_at(r, node->line, "only the top level can hold", &extends);
+    return link_all(r, node->as.list.items, node->as.list.n);
+}
+
+/* A function without an outer one. */
+static bool link_root(struct resolver *r, struct jinja_function *function,
+                      struct jinja_list_node *body, uint32_t *self_slot) {
+    struct function_ctx ctx = {function, 0};
+    struct frame frame;
+    struct saved_frame saved = begin_frame(r, &frame, &ctx);
+    bool is_ok = (!self_slot || declare_special(r, SPECIAL_SELF, self_slot)) &&
+                 find_in_body(r, body) && emit_loads(r, &function->scope) && link_body(r, body);
+    end_frame(r, &saved);
+    return is_ok;
+}
+
 static bool link_with(struct resolver *r, struct jinja_with_node *with) {
     struct frame frame;
     if (!link_all(r, with->values, with->n)) return false;
@@ -518,6 +573,9 @@ static bool link_stmt(struct resolver *r, struct jinja_node *node) {
     case JINJA_N_MACRO:
     case JINJA_N_CALL_BLOCK: return link_macro(r, node->as.macro);
     case JINJA_N_WITH: return link_with(r, node->as.with);
+    case JINJA_N_BLOCK: return link_block(r, node->as.block);
+    case JINJA_N_AUTOESCAPE: return link_autoescape(r, node->as.set);
+    case JINJA_N_LOADER: return link_loader(r, node);
     default: return true;
     }
 }
@@ -530,15 +588,16 @@ static bool link_body(struct resolver *r, struct jinja_list_node *body) {
 
 enum radish_status jinja_scope_resolve(struct jinja_template *t, struct radish_error *err) {
     struct resolver r = {.t = t, .err = err};
-    struct function_ctx function = {&t->function, 0};
-    struct frame frame;
-    static const char *const specials[] = {"loop", "caller", "kwargs", "varargs"};
+    static const char *const specials[] = {"loop", "caller", "kwargs", "varargs", "self"};
     for (size_t i = 0; i < t->n_names; i++)
         for (int which = 0; which < N_SPECIALS; which++)
             if (jinja_is_str(&t->names[i]->text, specials[which], strlen(specials[which])))
                 r.specials[which] = t->names[i];
-    struct saved_frame saved = begin_frame(&r, &frame, &function);
-    if (find_in_body(&r, &t->body) && emit_loads(&r, &t->function.scope)) link_body(&r, &t->body);
-    end_frame(&r, &saved);
+    bool is_ok = link_root(&r, &t->function, &t->body, t->has_self ? &t->self_slot : NULL);
+    for (size_t i = 0; is_ok && i < t->n_blocks; i++) {
+        struct jinja_block_node *block = t->blocks[i];
+        is_ok = link_root(&r, &block->function, &block->body,
+                          block->has_self ? &block->self_slot : NULL);
+    }
     return r.status;
 }

@@ -196,18 +196,23 @@ static bool test_le(struct jinja_run *run, const struct jinja_call *call, struct
            answer(out, order == -1 || order == 0);
 }
 
+/* What is looked up in a table must be a key. */
+static bool is_in_table(struct jinja_run *run, const struct jinja_value *v,
+                        const struct jinja_builtin *(*find)(const char *, size_t),
+                        struct jinja_value *out) {
+    struct jinja_dict *dict = jinja_dict_make(run, 1);
+    return dict && jinja_dict_set(run, dict, v, v) &&
+           answer(out, v->kind == JINJA_STR && find(v->as.s, v->len));
+}
+
 static bool test_filter(struct jinja_run *run, const struct jinja_call *call,
                         struct jinja_value *out) {
-    (void)run;
-    const struct jinja_value *v = &call->a[0];
-    return answer(out, v->kind == JINJA_STR && jinja_filter_find(v->as.s, v->len));
+    return is_in_table(run, &call->a[0], jinja_filter_find, out);
 }
 
 static bool test_test(struct jinja_run *run, const struct jinja_call *call,
                       struct jinja_value *out) {
-    (void)run;
-    const struct jinja_value *v = &call->a[0];
-    return answer(out, v->kind == JINJA_STR && jinja_test_find(v->as.s, v->len));
+    return is_in_table(run, &call->a[0], jinja_test_find, out);
 }
 
 static const struct jinja_builtin tests[] = {

@@ -1,20 +1,18 @@
 /* jinja_text.c - Python's str on UTF-8.
  *
- * White space, case and classes are Unicode's, from utf8proc; lines end where str.splitlines() says
- * they do. Case mapping is by character (utf8proc's simple mapping) with the common mappings to
- * several characters on top: sharp s, ligatures, dotted I, and the final sigma. Searching is memmem
- * for the first occurrence: UTF-8 never matches inside a character. */
+ * White space, case and classes are Unicode's, from utf8proc, with what general categories do not
+ * say in jinja_unicode.c; lines end where str.splitlines() says they do. Searching is memmem for
+ * the first occurrence: UTF-8 never matches inside a character. */
 #include "jinja_text.h"
 
 #include "base/utf8.h"
+#include "jinja_unicode.h"
 
 #include <string.h>
 #include <utf8proc.h>
 
 bool jinja_text_is_space(uint32_t cp) {
-    if (cp < 0x80) return (cp >= 9 && cp <= 13) || (cp >= 0x1C && cp <= 0x20);
-    return cp == 0x85 || cp == 0xA0 || cp == 0x1680 || (cp >= 0x2000 && cp <= 0x200A) ||
-           cp == 0x2028 || cp == 0x2029 || cp == 0x202F || cp == 0x205F || cp == 0x3000;
+    return utf8_is_space(cp);
 }
 
 static bool is_ascii_upper(uint32_t cp) {
@@ -178,37 +176,58 @@ size_t jinja_text_line(const char *s, size_t len, size_t *next_out) {
 /* ---- case */
 
 static void append_upper(uint32_t cp, bool is_title, struct buf *out) {
-    static const char *const ligatures[] = {"FF", "FI", "FL", "FFI", "FFL", "ST", "ST"};
-    static const char *const titles[] = {"Ff", "Fi", "Fl", "Ffi", "Ffl", "St", "St"};
-    if (cp == 0xDF)
-        buf_append_str(out, is_title ? "Ss" : "SS");
-    else if (cp == 0x149)
-        buf_append_str(out, "\xCA\xBCN");
-    else if (cp == 0x1F0)
-        buf_append_str(out, "J\xCC\x8C");
-    else if (cp >= 0xFB00 && cp <= 0xFB06)
-        buf_append_str(out, is_title ? titles[cp - 0xFB00] : ligatures[cp - 0xFB00]);
+    const char *several = jinja_unicode_long_case(cp, is_title);
+    if (several)
+        buf_append_str(out, several);
     else if (is_title)
         buf_append_utf8(out, (uint32_t)utf8proc_totitle((utf8proc_int32_t)cp));
     else
         buf_append_utf8(out, (uint32_t)utf8proc_toupper((utf8proc_int32_t)cp));
 }
 
-static bool is_cased(uint32_t cp) {
-    utf8proc_category_t c = category(cp);
-    return c == UTF8PROC_CATEGORY_LU || c == UTF8PROC_CATEGORY_LL || c == UTF8PROC_CATEGORY_LT;
+static bool is_lower(uint32_t cp) {
+    return category(cp) == UTF8PROC_CATEGORY_LL || jinja_unicode_is(cp, JINJA_SET_OTHER_LOWER);
 }
 
-/* Whether the sigma at s[at..at+2) ends a word: a letter before it, none behind. */
+static bool is_upper(uint32_t cp) {
+    return category(cp) == UTF8PROC_CATEGORY_LU || jinja_unicode_is(cp, JINJA_SET_OTHER_UPPER);
+}
+
+static bool is_cased(uint32_t cp) {
+    return category(cp) == UTF8PROC_CATEGORY_LT || is_upper(cp) || is_lower(cp);
+}
+
+/* Unicode's Case_Ignorable: looked through when a sigma asks whether it ends a word. */
+static bool is_case_ignorable(uint32_t cp) {
+    static const uint16_t others[] = {0x27,   0x2E,   0x3A,   0xB7,   0x387,  0x55F,
+                                      0x5F4,  0x2018, 0x2019, 0x2024, 0x2027, 0xFE13,
+                                      0xFE52, 0xFE55, 0xFF07, 0xFF0E, 0xFF1A};
+    utf8proc_category_t c = category(cp);
+    if (c == UTF8PROC_CATEGORY_MN || c == UTF8PROC_CATEGORY_ME || c == UTF8PROC_CATEGORY_CF ||
+        c == UTF8PROC_CATEGORY_LM || c == UTF8PROC_CATEGORY_SK)
+        return true;
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        if (others[i] == cp) return true;
+    return false;
+}
+
+/* Whether the sigma at s[at..at+2) ends a word: a letter before it, none behind. What lies between
+ * two sigmas is walked twice at most, so that a text of them still costs its length. */
 static bool is_final_sigma(const char *s, size_t len, size_t at) {
-    uint32_t cp;
-    if (!at) return false;
-    size_t before = jinja_text_before(s, at);
-    utf8_decode(s + before, len - before, &cp);
+    uint32_t cp = 0;
+    size_t before = at, n;
+    do {
+        if (!before) return false;
+        size_t end = before;
+        before = jinja_text_before(s, end);
+        utf8_decode(s + before, end - before, &cp);
+    } while (is_case_ignorable(cp));
     if (!is_cased(cp)) return false;
-    if (at + 2 >= len) return true;
-    utf8_decode(s + at + 2, len - at - 2, &cp);
-    return !is_cased(cp);
+    for (size_t i = at + 2; i < len; i += n) {
+        n = utf8_decode(s + i, len - i, &cp);
+        if (!is_case_ignorable(cp)) return !is_cased(cp);
+    }
+    return true;
 }
 
 static void append_lower(const char *s, size_t len, size_t at, uint32_t cp, struct buf *out) {
@@ -220,29 +239,61 @@ static void append_lower(const char *s, size_t len, size_t at, uint32_t cp, stru
         buf_append_utf8(out, (uint32_t)utf8proc_tolower((utf8proc_int32_t)cp));
 }
 
+static void append_folded(uint32_t cp, struct buf *out) {
+    utf8proc_int32_t folded[16];
+    int last = 0;
+    utf8proc_ssize_t n =
+        utf8proc_decompose_char((utf8proc_int32_t)cp, folded, 16, UTF8PROC_CASEFOLD, &last);
+    for (utf8proc_ssize_t i = 0; i < n && i < 16; i++) buf_append_utf8(out, (uint32_t)folded[i]);
+}
+
+static void append_cased(const char *s, size_t len, size_t at, bool is_start, enum jinja_case how,
+                         struct buf *out) {
+    uint32_t cp;
+    size_t n = utf8_decode(s + at, len - at, &cp);
+    if (how == JINJA_CASE_FOLD)
+        append_folded(cp, out);
+    else if (how == JINJA_CASE_UPPER || (how == JINJA_CASE_SWAP && is_lower(cp)))
+        append_upper(cp, /*is_title=*/false, out);
+    else if (how == JINJA_CASE_SWAP && !is_upper(cp))
+        buf_append(out, s + at, n);
+    else if (is_start && (how == JINJA_CASE_CAPITALIZE || how == JINJA_CASE_TITLE))
+        append_upper(cp, /*is_title=*/true, out);
+    else
+        append_lower(s, len, at, cp, out);
+}
+
+static char ascii_cased(char c, bool is_start, enum jinja_case how) {
+    bool is_low = is_ascii_lower((unsigned char)c), is_up = is_ascii_upper((unsigned char)c);
+    bool wants_up = how == JINJA_CASE_UPPER || (how == JINJA_CASE_SWAP && is_low) ||
+                    (is_start && (how == JINJA_CASE_CAPITALIZE || how == JINJA_CASE_TITLE));
+    if (wants_up) return is_low ? (char)(c - 32) : c;
+    return is_up ? (char)(c + 32) : c;
+}
+
 void jinja_text_case(const char *s, size_t len, enum jinja_case how, struct buf *out) {
     bool is_start = true;
     for (size_t i = 0, n; i < len && !out->failed; i += n) {
         uint32_t cp;
         n = utf8_decode(s + i, len - i, &cp);
-        bool is_upper = how == JINJA_CASE_UPPER, is_title = false;
-        if (how == JINJA_CASE_SWAP) is_upper = category(cp) == UTF8PROC_CATEGORY_LL;
-        if (how == JINJA_CASE_CAPITALIZE || how == JINJA_CASE_TITLE) is_title = is_start;
-        if (is_ascii_lower(cp) && (is_upper || is_title))
-            buf_append_char(out, (char)(cp - 32));
-        else if (is_ascii_upper(cp) && !is_upper && !is_title)
-            buf_append_char(out, (char)(cp + 32));
-        else if (cp < 0x80)
-            buf_append_char(out, (char)cp);
-        else if (is_upper || is_title)
-            append_upper(cp, is_title, out);
+        if (cp < 0x80)
+            buf_append_char(out, ascii_cased(s[i], is_start, how));
         else
-            append_lower(s, len, i, cp, out);
+            append_cased(s, len, i, is_start, how, out);
         is_start = how == JINJA_CASE_TITLE && !is_cased(cp);
     }
 }
 
 /* ---- classes */
+
+static bool is_of_identifier(uint32_t cp, bool is_first) {
+    utf8proc_category_t c = category(cp);
+    bool is_of = is_alpha(cp) || c == UTF8PROC_CATEGORY_NL || cp == '_';
+    if (is_first) return is_of != jinja_unicode_is(cp, JINJA_SET_IDENTIFIER_START);
+    is_of = is_of || c == UTF8PROC_CATEGORY_ND || c == UTF8PROC_CATEGORY_MN ||
+            c == UTF8PROC_CATEGORY_MC || c == UTF8PROC_CATEGORY_PC;
+    return is_of != jinja_unicode_is(cp, JINJA_SET_IDENTIFIER_CONTINUE);
+}
 
 static bool is_of_class(uint32_t cp, enum jinja_class which, bool is_first) {
     switch (which) {
@@ -250,18 +301,13 @@ static bool is_of_class(uint32_t cp, enum jinja_class which, bool is_first) {
     case JINJA_CLASS_ALPHA: return is_alpha(cp);
     case JINJA_CLASS_DECIMAL: return category(cp) == UTF8PROC_CATEGORY_ND;
     case JINJA_CLASS_DIGIT:
-        return category(cp) == UTF8PROC_CATEGORY_ND || cp == 0xB2 || cp == 0xB3 || cp == 0xB9 ||
-               cp == 0x2070 || (cp >= 0x2074 && cp <= 0x2079) || (cp >= 0x2080 && cp <= 0x2089);
-    case JINJA_CLASS_NUMERIC: return is_numeric(cp);
+        return category(cp) == UTF8PROC_CATEGORY_ND || jinja_unicode_is(cp, JINJA_SET_OTHER_DIGIT);
+    case JINJA_CLASS_NUMERIC:
+        return is_numeric(cp) || jinja_unicode_is(cp, JINJA_SET_OTHER_NUMERIC);
     case JINJA_CLASS_ALNUM: return is_alpha(cp) || is_numeric(cp);
     case JINJA_CLASS_ASCII: return cp < 0x80;
     case JINJA_CLASS_PRINTABLE: return jinja_text_is_printable(cp);
-    case JINJA_CLASS_IDENTIFIER:
-        if (cp == '_' || is_alpha(cp) || category(cp) == UTF8PROC_CATEGORY_NL) return true;
-        if (is_first) return false;
-        return cp == 0xB7 || category(cp) == UTF8PROC_CATEGORY_ND ||
-               category(cp) == UTF8PROC_CATEGORY_MN || category(cp) == UTF8PROC_CATEGORY_MC ||
-               category(cp) == UTF8PROC_CATEGORY_PC;
+    case JINJA_CLASS_IDENTIFIER: return is_of_identifier(cp, is_first);
     default: return false;
     }
 }
@@ -272,14 +318,14 @@ static bool is_in_case(const char *s, size_t len, enum jinja_class which) {
     for (size_t i = 0, n; i < len; i += n) {
         uint32_t cp;
         n = utf8_decode(s + i, len - i, &cp);
-        bool is_lower = category(cp) == UTF8PROC_CATEGORY_LL;
-        if (is_cased(cp)) {
-            if (which == JINJA_CLASS_LOWER && !is_lower) return false;
-            if (which == JINJA_CLASS_UPPER && is_lower) return false;
-            if (which == JINJA_CLASS_TITLE && is_lower != was_cased) return false;
-            has_cased = true;
-        }
-        was_cased = is_cased(cp);
+        bool is_low = is_lower(cp), is_title = category(cp) == UTF8PROC_CATEGORY_LT;
+        bool is_up = is_upper(cp);
+        if (which == JINJA_CLASS_LOWER && (is_up || is_title)) return false;
+        if (which == JINJA_CLASS_UPPER && (is_low || is_title)) return false;
+        if (which == JINJA_CLASS_TITLE && (is_up || is_title) && was_cased) return false;
+        if (which == JINJA_CLASS_TITLE && is_low && !was_cased) return false;
+        was_cased = is_low || is_up || is_title;
+        has_cased = has_cased || was_cased;
     }
     return has_cased;
 }

@@ -42,6 +42,7 @@ enum jinja_case {
     JINJA_CASE_UPPER,
     JINJA_CASE_LOWER,
     JINJA_CASE_SWAP,
+    JINJA_CASE_FOLD,
     JINJA_CASE_CAPITALIZE, /* first character as a title, the rest lower */
     JINJA_CASE_TITLE       /* str.title() */
 };

@@ -22,6 +22,7 @@ struct jinja_macro;
 struct jinja_loop;
 struct jinja_value;
 struct jinja_builtin;
+struct jinja_block_node;
 
 __extension__ typedef __int128 jinja_wide;
 
@@ -46,7 +47,9 @@ enum jinja_kind {
     JINJA_METHOD,  /* a method bound to its object */
     JINJA_LOOP,
     JINJA_CYCLER,
-    JINJA_JOINER
+    JINJA_JOINER,
+    JINJA_SELF, /* the template as `self`, which has its blocks */
+    JINJA_BLOCK
 };
 
 enum jinja_undefined_why {
@@ -80,6 +83,7 @@ struct jinja_value {
         struct jinja_method *method;
         struct jinja_loop *loop;
         struct jinja_cycler *cycler;
+        const struct jinja_block_node *block;
     } as;
 };
 

@@ -18,9 +18,10 @@ enum radish_status normalizer_create(const struct spec_normalizer *steps, uint32
 void normalizer_destroy(struct normalizer *normalizer);
 
 /* *result_out: the normal form of text[0..len), valid UTF-8, borrowed from text or from the two
- * buffers of scratch until their next use. */
+ * buffers of scratch until their next use. first_len: NULL, or how many bytes at the start of text
+ * come from the first character of the whole input; it becomes that of the result. */
 enum radish_status normalizer_run(const struct normalizer *normalizer, const char *text, size_t len,
                                   struct buf scratch[2], struct spec_str *result_out,
-                                  struct radish_error *err) RADISH_CHECK_RESULT;
+                                  size_t *first_len, struct radish_error *err) RADISH_CHECK_RESULT;
 
 #endif

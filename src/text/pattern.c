@@ -3,8 +3,8 @@
  * Tokenizers are made with Oniguruma; PCRE2's JIT is four times as fast and cuts the patterns in
  * use at the same places, once the dialects are reconciled (translate()): PCRE2 takes \p{Han} as
  * script extensions where Oniguruma means the script; it has no set operations in classes
- * ([A&&[^B]] becomes a look-ahead); \h is a hexadecimal digit in Oniguruma; ^ and $ stand at every
- * line. The whole goes into (?:...), so that no (*VERB) at its start is obeyed.
+ * ([A&&[^B]] becomes a look-ahead); \h is a hexadecimal digit in Oniguruma, \w has marks; ^ and $
+ * stand at every line. The whole goes into (?:...), so that no (*VERB) at its start is obeyed.
  *
  * Callers have checked their UTF-8 once: PCRE2 would otherwise check the rest of the text at every
  * match, 6 seconds per megabyte. Where the system refuses executable memory, and where a match
@@ -42,6 +42,13 @@ struct translation {
     size_t n, at;
     const char *unsupported; /* static reason, or NULL */
 };
+
+/* Oniguruma's \w, the inside of a class: PCRE2's lacks marks, connectors and circled letters. And
+ * the same when it stands alone: then some numbers of Latin-1 are in it as well. */
+#define WORD_SET                                                                                   \
+    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24B6}-\\x{24E9}\\x{1F130}-\\x{1F149}"                    \
+    "\\x{1F150}-\\x{1F169}\\x{1F170}-\\x{1F189}"
+#define WORD WORD_SET "\\xB2\\xB3\\xB9\\xBC-\\xBE"
 
 static bool looks_at(const struct translation *t, const char *token) {
     size_t len = strlen(token);
@@ -107,6 +114,18 @@ static void translate_escape(struct translation *t, bool in_class, struct buf *o
         buf_append(out, s + 2, 4);
         buf_append_char(out, '}');
         t->at += 6;
+    } else if (s[1] == 'w') {
+        buf_append_str(out, in_class ? WORD_SET : "[" WORD "]");
+        t->at += 2;
+    } else if (s[1] == 'W' && !in_class) {
+        buf_append_str(out, "[^" WORD "]");
+        t->at += 2;
+    } else if (s[1] == 'b' && !in_class) {
+        buf_append_str(out, "(?:(?<=[" WORD "])(?![" WORD "])|(?<![" WORD "])(?=[" WORD "]))");
+        t->at += 2;
+    } else if (s[1] == 'B' && !in_class) {
+        buf_append_str(out, "(?:(?<=[" WORD "])(?=[" WORD "])|(?<![" WORD "])(?![" WORD "]))");
+        t->at += 2;
     } else if (s[1] == 'h') {
         buf_append_str(out, in_class ? "0-9a-fA-F" : "[0-9a-fA-F]");
         t->at += 2;
@@ -159,6 +178,10 @@ static void translate_class_item(struct translation *t, unsigned depth, struct o
     } else if (t->s[t->at] == '[') {
         if (o->n_nested++) buf_append_char(&o->nested, '|');
         translate_class(t, depth + 1, &o->nested);
+    } else if (looks_at(t, "\\W")) {
+        if (o->n_nested++) buf_append_char(&o->nested, '|');
+        buf_append_str(&o->nested, "[^" WORD_SET "]");
+        t->at += 2;
     } else if (t->s[t->at] == '\\') {
         translate_escape(t, /*in_class=*/true, &o->plain);
     } else {
@@ -278,14 +301,13 @@ enum radish_status pattern_create(const struct spec_pattern *spec, struct patter
                                   struct radish_error *err) {
     enum radish_status status = RADISH_OK;
     *pattern_out = NULL;
-    if (!spec->text.data || !spec->text.len)
-        return error_set(err, RADISH_E_FORMAT, "an empty pattern");
+    if (!spec->text.data) return error_set(err, RADISH_E_FORMAT, "a pattern is missing");
     if (spec->text.len > PATTERN_BYTES_MAX)
         return error_set(err, RADISH_E_LIMIT, "a pattern of %zu bytes; the limit is %d",
                          spec->text.len, PATTERN_BYTES_MAX);
     struct pattern *p = calloc(1, sizeof *p);
     if (!p) return error_nomem(err);
-    if (spec->is_regex) {
+    if (spec->is_regex || !spec->text.len) { /* nothing is found everywhere */
         status = compile(p, spec, err);
     } else {
         char *copy = malloc(spec->text.len);

@@ -14,10 +14,13 @@
 
 struct token_model; /* each kind has its own content behind it */
 
+struct piece_cache;
+
 /* Zero-initialise; free `memory` with free(). Kept between the pieces of a call for its memory. */
 struct token_scratch {
     void *memory;
     size_t capacity_bytes;
+    struct piece_cache *cache; /* borrowed, NULL = none; then all pieces go into one list of ids */
     uint64_t n_operations; /* inner steps so far: look-ups, heap moves; what tests of cost count */
 };
 

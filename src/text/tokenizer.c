@@ -17,6 +17,7 @@
 #include "base/status.h"
 #include "base/utf8.h"
 #include "id_list.h"
+#include "piece_cache.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -66,15 +67,53 @@ static enum radish_status fill_contents(struct tokenizer *t, const struct tokeni
     return ok ? RADISH_OK : error_nomem(err);
 }
 
+/* Decoding shows an added token that is found in normal form in that form, and a token is special
+ * when what it shows is the content of a special token. */
+static enum radish_status fill_shown(struct tokenizer *t, const struct tokenizer_spec *spec,
+                                     struct buf scratch[2], struct radish_error *err) {
+    struct spec_str normal;
+    for (uint32_t i = 0; i < spec->n_added; i++) {
+        const struct spec_added *added = &spec->added[i];
+        const struct spec_str *content = &added->content;
+        if (!added->is_normalized) continue;
+        RADISH_TRY(normalizer_run(t->normalizer, content->data, content->len, scratch, &normal,
+                                  NULL, err));
+        if (normal.len == content->len && memcmp(normal.data, content->data, normal.len) == 0)
+            continue;
+        if (!t->shown.n_ids && !vocab_init(&t->shown, t->contents.n_ids, /*n_strings=*/0))
+            return error_nomem(err);
+        if (!vocab_put(&t->shown, added->id, normal.data, normal.len, /*is_found=*/false))
+            return error_nomem(err);
+    }
+    bool *is_special = mem_zalloc(t->contents.n_ids, sizeof *is_special);
+    if (!is_special) return error_nomem(err);
+    for (uint32_t id = 0; id < t->contents.n_ids; id++) {
+        size_t len;
+        const char *shown = vocab_get(&t->shown, (int32_t)id, &len);
+        int32_t same = shown ? vocab_find(&t->contents, shown, len) : (int32_t)id;
+        is_special[id] = same >= 0 && t->is_special[same];
+    }
+    free(t->is_special);
+    t->is_special = is_special;
+    return RADISH_OK;
+}
+
+/* What decoding takes for the token; NULL for an unknown id. */
+static struct spec_str shown_content(const struct tokenizer *t, int32_t id) {
+    struct spec_str shown;
+    shown.data = vocab_get(&t->shown, id, &shown.len);
+    if (!shown.data) shown.data = vocab_get(&t->contents, id, &shown.len);
+    return shown;
+}
+
 static enum radish_status fill_bytes(struct tokenizer *t, struct radish_error *err) {
     struct buf bytes = {0};
     bool ok = vocab_init(&t->bytes, t->contents.n_ids, /*n_strings=*/0);
     for (uint32_t id = 0; ok && id < t->contents.n_ids; id++) {
-        size_t len;
-        const char *content = vocab_get(&t->contents, (int32_t)id, &len);
-        if (!content) continue;
+        const struct spec_str content = shown_content(t, (int32_t)id);
+        if (!content.data) continue;
         buf_clear(&bytes);
-        decoder_append_bytes(t->decoder, content, len, &bytes);
+        decoder_append_bytes(t->decoder, content.data, content.len, &bytes);
         ok = !bytes.failed &&
              vocab_put(&t->bytes, (int32_t)id, bytes.data ? bytes.data : "", bytes.len, false);
     }
@@ -95,14 +134,26 @@ static enum radish_status copy_ids(const struct tokenizer *t, const int32_t *ids
     return RADISH_OK;
 }
 
+/* Plain byte-level BPE, which is what most models have, looks bytes up as they are. Other models
+ * get the characters that stand for the bytes: affixes and byte tokens mean those. */
+static bool takes_bytes(const struct tokenizer_spec *spec) {
+    return spec->model == SPEC_MODEL_BPE && !spec->has_byte_fallback && !spec->prefix.len &&
+           !spec->suffix.len;
+}
+
 static enum radish_status fill(struct tokenizer *t, const struct tokenizer_spec *spec,
                                struct radish_error *err) {
+    struct buf scratch[2] = {{0}, {0}};
     uint32_t n_ids;
     RADISH_TRY(check_spec(spec, &n_ids, err));
     RADISH_TRY(fill_contents(t, spec, n_ids, err));
     RADISH_TRY(normalizer_create(spec->normalizers, spec->n_normalizers, &t->normalizer, err));
-    RADISH_TRY(
-        pretokenizer_create(spec->pretokenizers, spec->n_pretokenizers, &t->pretokenizer, err));
+    enum radish_status status = fill_shown(t, spec, scratch, err);
+    buf_deinit(&scratch[0]);
+    buf_deinit(&scratch[1]);
+    RADISH_TRY(status);
+    RADISH_TRY(pretokenizer_create(spec->pretokenizers, spec->n_pretokenizers, takes_bytes(spec),
+                                   &t->pretokenizer, err));
     t->model_ops = token_model_of_kind(spec->model);
     RADISH_TRY(
         t->model_ops->create(spec, pretokenizer_is_byte_level(t->pretokenizer), &t->model, err));
@@ -143,6 +194,7 @@ void tokenizer_destroy(struct tokenizer *t) {
     free(t->prefix_ids);
     free(t->suffix_ids);
     vocab_deinit(&t->contents);
+    vocab_deinit(&t->shown);
     vocab_deinit(&t->bytes);
     free(t->is_special);
     free(t);
@@ -155,49 +207,58 @@ struct encoding {
     struct id_list ids;
     struct buf normal[2];
     struct pretokenizer_scratch pieces;
+    struct piece_cache cache;
     struct token_scratch model;
 };
 
-static enum radish_status encode_plain(struct encoding *e, const char *text, size_t len,
-                                       bool is_first, struct radish_error *err) {
+static enum radish_status encode_piece(void *user, const char *piece, size_t len,
+                                       struct radish_error *err) {
+    struct encoding *e = user;
     const struct tokenizer *t = e->tokenizer;
-    const struct piece_list *list;
-    RADISH_TRY(pretokenizer_run(t->pretokenizer, text, len, is_first, &e->pieces, &list, err));
-    for (size_t i = 0; i < list->n_pieces; i++)
-        if (!t->model_ops->encode(t->model, list->text + list->pieces[i].start, list->pieces[i].len,
-                                  &e->model, &e->ids))
-            return error_nomem(err);
-    return RADISH_OK;
+    return t->model_ops->encode(t->model, piece, len, &e->model, &e->ids) ? RADISH_OK
+                                                                          : error_nomem(err);
 }
 
-/* A part of the text without raw added tokens. */
+static enum radish_status encode_plain(struct encoding *e, const char *text, size_t len,
+                                       size_t first_len, struct radish_error *err) {
+    return pretokenizer_run(e->tokenizer->pretokenizer, text, len, first_len, &e->pieces,
+                            encode_piece, e, err);
+}
+
+/* A part of the text without raw added tokens. first_len: see pretokenizer_run(). */
 static enum radish_status encode_part(struct encoding *e, const char *text, size_t len,
-                                      bool is_first, struct radish_error *err) {
+                                      size_t first_len, struct radish_error *err) {
+    const struct tokenizer *t = e->tokenizer;
     struct spec_str normal;
     struct added_cursor cursor;
     struct added_cut cut;
-    RADISH_TRY(normalizer_run(e->tokenizer->normalizer, text, len, e->normal, &normal, err));
-    added_cursor_start(&cursor, e->tokenizer->added_normalized, normal.data, normal.len);
+    RADISH_TRY(normalizer_run(t->normalizer, text, len, e->normal, &normal,
+                              first_len ? &first_len : NULL, err));
+    added_cursor_start(&cursor, t->added_normalized, normal.data, normal.len);
     while (added_cursor_next(&cursor, &cut)) {
         if (cut.id >= 0)
             id_list_push(&e->ids, cut.id);
         else
             RADISH_TRY(encode_plain(e, normal.data + cut.start, cut.end - cut.start,
-                                    is_first && cut.start == 0, err));
+                                    cut.start < first_len ? first_len - cut.start : 0, err));
     }
     return RADISH_OK;
 }
 
 static enum radish_status encode_text(struct encoding *e, const char *text, size_t len,
                                       struct radish_error *err) {
+    bool asks_first = pretokenizer_asks_first(e->tokenizer->pretokenizer);
     struct added_cursor cursor;
     struct added_cut cut;
     added_cursor_start(&cursor, e->tokenizer->added_raw, text, len);
     while (added_cursor_next(&cursor, &cut)) {
+        size_t part_len = cut.end - cut.start, first_len = 0;
+        uint32_t c;
+        if (asks_first && cut.start == 0) first_len = utf8_decode(text, part_len, &c);
         if (cut.id >= 0)
             id_list_push(&e->ids, cut.id);
         else
-            RADISH_TRY(encode_part(e, text + cut.start, cut.end - cut.start, cut.start == 0, err));
+            RADISH_TRY(encode_part(e, text + cut.start, part_len, first_len, err));
     }
     return RADISH_OK;
 }
@@ -216,6 +277,8 @@ enum radish_status tokenizer_encode(const struct tokenizer *t, const char *text,
         return error_set_at(err, RADISH_E_INVALID, valid, "the text is not valid UTF-8 at byte %zu",
                             valid);
     struct encoding e = {.tokenizer = t};
+    piece_cache_init(&e.cache, len);
+    e.model.cache = &e.cache;
     id_list_grow(&e.ids);
     if (add_special) push_ids(&e.ids, t->prefix_ids, t->n_prefix_ids);
     enum radish_status status = encode_text(&e, text, len, err);
@@ -223,6 +286,7 @@ enum radish_status tokenizer_encode(const struct tokenizer *t, const char *text,
     buf_deinit(&e.normal[0]);
     buf_deinit(&e.normal[1]);
     pretokenizer_scratch_deinit(&e.pieces);
+    piece_cache_deinit(&e.cache);
     free(e.model.memory);
     if (status == RADISH_OK && e.ids.failed) status = error_nomem(err);
     if (status != RADISH_OK) {
@@ -238,8 +302,7 @@ enum radish_status tokenizer_encode(const struct tokenizer *t, const char *text,
 
 void tokenizer_push_token(const struct tokenizer *t, struct decoder_state *state, int32_t id,
                           struct buf *out) {
-    struct spec_str content, bytes;
-    content.data = vocab_get(&t->contents, id, &content.len);
+    struct spec_str content = shown_content(t, id), bytes;
     bytes.data = vocab_get(&t->bytes, id, &bytes.len);
     decoder_push(t->decoder, state, &content, &bytes, out);
 }

@@ -21,6 +21,7 @@ struct tokenizer {
     int32_t *suffix_ids; /* [n_suffix_ids] */
     uint32_t n_prefix_ids, n_suffix_ids;
     struct vocab contents; /* of all ids; an added token's replaces the model's */
+    struct vocab shown;    /* what decoding takes instead, where that differs */
     struct vocab bytes;    /* of all ids, as in the middle of a text */
     bool *is_special;      /* [contents.n_ids] */
 };

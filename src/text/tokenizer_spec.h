@@ -25,7 +25,9 @@ struct spec_token {
     struct spec_str content; /* as written: byte-level alphabet, "▁", "<0x0A>" and all */
     int32_t id;
     bool is_hidden; /* has an id and decodes, but is never made from text (GGUF: control, unused) */
-    float score;    /* logarithm of its probability; read by Unigram */
+    bool is_user_defined; /* SentencePiece's BPE: cut out before merging */
+    bool is_unused; /* SentencePiece's BPE: merged through, then taken apart; is_hidden as well */
+    double score;   /* logarithm of its probability; read by Unigram and SentencePiece's BPE */
 };
 
 /* Rank = index in the list; the product is left + right. */
@@ -59,13 +61,19 @@ struct spec_pattern {
     X(STRIP_ACCENTS, "StripAccents") /* drops combining marks */                                   \
     X(PREPEND, "Prepend")            /* content, before any text that is not empty */              \
     X(REPLACE, "Replace")            /* pattern by content */                                      \
-    X(BYTE_LEVEL, "ByteLevel")       /* bytes to the byte-level alphabet */
+    X(BYTE_LEVEL, "ByteLevel")       /* bytes to the byte-level alphabet */                        \
+    X(NMT, "Nmt")                    /* control characters go, odd spaces become spaces */         \
+    X(BERT, "BertNormalizer")        /* cleans_text, spaces_chinese, strips_accents, lowers */     \
+    X(PRECOMPILED, "Precompiled")    /* content: a charsmap, any bytes */
 
 enum spec_normalizer_kind {
 #define SPEC_ENUM(suffix, name) SPEC_NORMALIZER_##suffix,
     SPEC_NORMALIZER_TABLE(SPEC_ENUM)
 #undef SPEC_ENUM
-        SPEC_NORMALIZER_COUNT
+    /* All of SentencePiece's own (GGUF): content is a charsmap or absent; kept, adds_prefix,
+     * removes_spaces. */
+    SPEC_NORMALIZER_SENTENCEPIECE,
+    SPEC_NORMALIZER_COUNT
 };
 
 struct spec_normalizer {
@@ -73,6 +81,11 @@ struct spec_normalizer {
     struct spec_pattern pattern;
     struct spec_str content;
     bool strips_left, strips_right;
+    bool cleans_text, spaces_chinese, strips_accents, lowers;
+    const struct spec_str *kept; /* [n_kept] user-defined symbols: left as they are */
+    uint32_t n_kept;
+    bool adds_prefix;    /* a space before the text */
+    bool removes_spaces; /* at both ends, and all but one of a run */
 };
 
 #define SPEC_PRETOKENIZER_TABLE(X)                                                                 \
@@ -83,7 +96,10 @@ struct spec_normalizer {
     X(WHITESPACE, "Whitespace")             /* words and runs of other characters */               \
     X(WHITESPACE_SPLIT, "WhitespaceSplit")  /* at white space, which goes */                       \
     X(CHAR_DELIMITER, "CharDelimiterSplit") /* at pattern (one literal character), which goes */   \
-    X(METASPACE, "Metaspace")               /* replacement, prepend, splits */
+    X(METASPACE, "Metaspace")               /* replacement, prepend, splits */                     \
+    X(BERT, "BertPreTokenizer")             /* at white space, which goes; punctuation alone */    \
+    X(UNICODE_SCRIPTS, "UnicodeScripts")    /* where the script changes */                         \
+    X(FIXED_LENGTH, "FixedLength")          /* every n_chars characters */
 
 enum spec_pretokenizer_kind {
 #define SPEC_ENUM(suffix, name) SPEC_PRETOKENIZER_##suffix,
@@ -120,6 +136,7 @@ struct spec_pretokenizer {
     struct spec_str replacement; /* one character */
     enum spec_prepend prepend;
     bool splits;
+    uint32_t n_chars;
 };
 
 #define SPEC_DECODER_TABLE(X)                                                                      \
@@ -128,7 +145,10 @@ struct spec_pretokenizer {
     X(FUSE, "Fuse")                  /* all tokens become one */                                   \
     X(REPLACE, "Replace")            /* pattern by content */                                      \
     X(STRIP, "Strip")                /* up to n_start, n_stop times content (one character) */     \
-    X(METASPACE, "Metaspace")        /* content (one character) is a space; prepend */
+    X(METASPACE, "Metaspace")        /* content (one character) is a space; prepend */             \
+    X(WORDPIECE, "WordPiece")        /* content continues words, others are words; cleans_up */    \
+    X(BPE, "BPEDecoder")             /* content ends words */                                      \
+    X(CTC, "CTC")                    /* repeats and content go, delimiter is a space; cleans_up */
 
 enum spec_decoder_kind {
 #define SPEC_ENUM(suffix, name) SPEC_DECODER_##suffix,
@@ -143,15 +163,22 @@ struct spec_decoder {
     struct spec_str content;
     uint32_t n_start, n_stop;
     enum spec_prepend prepend;
+    struct spec_str delimiter;
+    bool cleans_up; /* English: no space before punctuation and 's */
 };
 
-#define SPEC_MODEL_TABLE(X) X(BPE, "BPE")
+#define SPEC_MODEL_TABLE(X)                                                                        \
+    X(BPE, "BPE")                                                                                  \
+    X(UNIGRAM, "Unigram")     /* scores, unk_id, unk_score, sums_in_f32 */                         \
+    X(WORDPIECE, "WordPiece") /* longest first; prefix, n_word_chars_max */                        \
+    X(WORDLEVEL, "WordLevel") /* whole pieces */
 
 enum spec_model_kind {
 #define SPEC_ENUM(suffix, name) SPEC_MODEL_##suffix,
     SPEC_MODEL_TABLE(SPEC_ENUM)
 #undef SPEC_ENUM
-        SPEC_MODEL_COUNT
+        SPEC_MODEL_SPM_BPE, /* SentencePiece's BPE (GGUF): scores, unk_id */
+    SPEC_MODEL_COUNT
 };
 
 struct tokenizer_spec {
@@ -160,10 +187,14 @@ struct tokenizer_spec {
     uint32_t n_tokens;
     const struct spec_merge *merges; /* [n_merges] */
     uint32_t n_merges;
-    struct spec_str unk;    /* stands for what the vocabulary lacks; absent = that is dropped */
-    struct spec_str prefix; /* continuing_subword_prefix; absent or "" = none */
-    struct spec_str suffix; /* end_of_word_suffix; absent or "" = none */
+    struct spec_str unk;       /* stands for what the vocabulary lacks; absent = that is dropped */
+    struct spec_str prefix;    /* continuing_subword_prefix; absent or "" = none */
+    struct spec_str suffix;    /* end_of_word_suffix; absent or "" = none */
+    uint32_t n_word_chars_max; /* longer pieces are unknown */
     bool fuses_unk, has_byte_fallback, ignores_merges;
+    int32_t unk_id;   /* instead of unk, where scores decide; must exist */
+    double unk_score; /* of a character that the vocabulary lacks */
+    bool sums_in_f32; /* Unigram exactly as SentencePiece computes it */
 
     const struct spec_added *added; /* [n_added] */
     uint32_t n_added;

@@ -6,10 +6,16 @@
  * the library: a segment starts at the last boundary character before the first doubtful one (the
  * doubtful one may combine with it) and ends before the next boundary character. The boundary set
  * need not be complete, only correct: it holds the blocks most text is written in, and
- * test_unicode.c compares it with the library for every code point. */
+ * test_unicode.c compares it with the library for every code point.
+ *
+ * The normal forms are those of Unicode 9, since that is what the tokenizers package knows, and so
+ * what the models were trained with: what later versions say about characters that came later is
+ * not applied. Text is cut at these characters, which then stay as they are. The classes follow the
+ * package's tables, too (unicode_edition.c). */
 #include "unicode.h"
 
 #include "base/utf8.h"
+#include "unicode_edition.h"
 
 #include <stdlib.h>
 #include <utf8proc.h>
@@ -24,8 +30,7 @@ static bool is_ascii_alnum(uint32_t c) {
     return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z');
 }
 
-bool unicode_is_word(uint32_t c) {
-    if (c < 0x80) return is_ascii_alnum(c) || c == '_';
+static bool is_newest_word(uint32_t c) {
     if (c == 0x200C || c == 0x200D) return true;
     /* Other_Alphabetic symbols: circled and squared letters. */
     if ((c >= 0x24B6 && c <= 0x24E9) || (c >= 0x1F130 && c <= 0x1F149) ||
@@ -47,22 +52,49 @@ bool unicode_is_word(uint32_t c) {
     }
 }
 
+bool unicode_is_word(uint32_t c) {
+    if (c < 0x80) return is_ascii_alnum(c) || c == '_';
+    return unicode_edition_has(UNICODE_CLASS_WORD, is_newest_word(c), c);
+}
+
 bool unicode_is_number(uint32_t c) {
     if (c < 0x80) return c >= '0' && c <= '9';
     utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)c);
-    return category >= UTF8PROC_CATEGORY_ND && category <= UTF8PROC_CATEGORY_NO;
+    return unicode_edition_has(UNICODE_CLASS_NUMBER,
+                               category >= UTF8PROC_CATEGORY_ND && category <= UTF8PROC_CATEGORY_NO,
+                               c);
 }
 
 bool unicode_is_punctuation(uint32_t c) {
     if (c < 0x80) return c > ' ' && c < 0x7F && !is_ascii_alnum(c);
     utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)c);
-    return category >= UTF8PROC_CATEGORY_PC && category <= UTF8PROC_CATEGORY_PO;
+    return unicode_edition_has(UNICODE_CLASS_PUNCTUATION,
+                               category >= UTF8PROC_CATEGORY_PC && category <= UTF8PROC_CATEGORY_PO,
+                               c);
 }
 
 bool unicode_is_mark(uint32_t c) {
     if (c < 0x300) return false;
     utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)c);
-    return category >= UTF8PROC_CATEGORY_MN && category <= UTF8PROC_CATEGORY_ME;
+    return unicode_edition_has(UNICODE_CLASS_MARK,
+                               category >= UTF8PROC_CATEGORY_MN && category <= UTF8PROC_CATEGORY_ME,
+                               c);
+}
+
+bool unicode_is_nonspacing_mark(uint32_t c) {
+    if (c < 0x300) return false;
+    utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)c);
+    return unicode_edition_has(UNICODE_CLASS_NONSPACING_MARK, category == UTF8PROC_CATEGORY_MN, c);
+}
+
+bool unicode_is_control(uint32_t c) {
+    if (c < 0x7F) return c < ' ';
+    utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)c);
+    return unicode_edition_has(UNICODE_CLASS_CONTROL,
+                               category == UTF8PROC_CATEGORY_CC ||
+                                   category == UTF8PROC_CATEGORY_CF ||
+                                   category == UTF8PROC_CATEGORY_CO,
+                               c);
 }
 
 void unicode_append_lower(uint32_t c, struct buf *out) {
@@ -70,7 +102,8 @@ void unicode_append_lower(uint32_t c, struct buf *out) {
         buf_append_str(out, "i\xCC\x87");
         return;
     }
-    buf_append_utf8(out, (uint32_t)utf8proc_tolower((utf8proc_int32_t)c));
+    uint32_t lower = (uint32_t)utf8proc_tolower((utf8proc_int32_t)c);
+    buf_append_utf8(out, lower == c ? unicode_edition_lower(c) : lower);
 }
 
 bool unicode_is_nfc_boundary(uint32_t c) {
@@ -83,7 +116,47 @@ bool unicode_is_nfc_boundary(uint32_t c) {
            (c >= 0xFF00 && c <= 0xFFEF) || (c >= 0x1F300 && c <= 0x1FAFF);
 }
 
-static bool append_form(enum unicode_form form, const char *s, size_t n, struct buf *out) {
+/* Characters newer than Unicode 9 that a later version reorders, composes or decomposes, up to
+ * Unicode 18 (found by comparing tokenizers 0.23 with unicodedata2 18.0, character by character).
+ */
+static const uint32_t newer[][2] = {
+    {0x558, 0x558},     {0x58B, 0x58C},     {0x5C8, 0x5C9},     {0x7FD, 0x7FD},
+    {0x897, 0x89F},     {0x8CA, 0x8D3},     {0x9FE, 0x9FE},     {0xC3C, 0xC3C},
+    {0xD3B, 0xD3C},     {0xEBA, 0xEBA},     {0x1715, 0x1715},   {0x1ABF, 0x1AF0},
+    {0x1DF6, 0x1DFA},   {0x209D, 0x209F},   {0x32FF, 0x32FF},   {0xA7F1, 0xA7F4},
+    {0xA82C, 0xA82C},   {0xAB69, 0xAB69},   {0x105C9, 0x105C9}, {0x105D2, 0x105D2},
+    {0x105DA, 0x105DA}, {0x105E4, 0x105E4}, {0x10781, 0x10785}, {0x10787, 0x107B0},
+    {0x107B2, 0x107BF}, {0x10D24, 0x10D27}, {0x10D69, 0x10D6D}, {0x10EAB, 0x10EAC},
+    {0x10ECB, 0x10ECF}, {0x10EF0, 0x10EFB}, {0x10EFD, 0x10EFF}, {0x10F46, 0x10F50},
+    {0x10F82, 0x10F85}, {0x11070, 0x11070}, {0x1133B, 0x1133B}, {0x11382, 0x11385},
+    {0x1138B, 0x1138B}, {0x1138E, 0x1138E}, {0x11390, 0x11391}, {0x113B8, 0x113B8},
+    {0x113BB, 0x113BB}, {0x113C2, 0x113C2}, {0x113C5, 0x113C5}, {0x113C7, 0x113C9},
+    {0x113CE, 0x113D0}, {0x1145E, 0x1145E}, {0x11839, 0x1183A}, {0x11930, 0x11930},
+    {0x11935, 0x11935}, {0x11938, 0x11938}, {0x1193D, 0x1193E}, {0x11943, 0x11943},
+    {0x119E0, 0x119E0}, {0x11A34, 0x11A34}, {0x11A47, 0x11A47}, {0x11A99, 0x11A99},
+    {0x11D42, 0x11D42}, {0x11D44, 0x11D45}, {0x11D97, 0x11D97}, {0x11F41, 0x11F42},
+    {0x1611E, 0x16129}, {0x1612F, 0x1612F}, {0x16D63, 0x16D63}, {0x16D67, 0x16D6A},
+    {0x16FF0, 0x16FF1}, {0x1B123, 0x1B126}, {0x1CCD6, 0x1CCF9}, {0x1D127, 0x1D128},
+    {0x1D250, 0x1D252}, {0x1D25B, 0x1D25C}, {0x1D25F, 0x1D25F}, {0x1D280, 0x1D281},
+    {0x1D6A6, 0x1D6A6}, {0x1DF95, 0x1DF95}, {0x1DFCD, 0x1DFFF}, {0x1E030, 0x1E06D},
+    {0x1E08F, 0x1E08F}, {0x1E130, 0x1E136}, {0x1E2AE, 0x1E2AE}, {0x1E2EC, 0x1E2EF},
+    {0x1E4EC, 0x1E4EF}, {0x1E5EE, 0x1E5EF}, {0x1E6E3, 0x1E6E3}, {0x1E6E6, 0x1E6E6},
+    {0x1E6EE, 0x1E6EF}, {0x1E6F5, 0x1E6F5}, {0x1F16C, 0x1F16C}, {0x1FBF0, 0x1FBF9},
+};
+
+static bool is_newer(uint32_t c) {
+    size_t low = 0, high = sizeof newer / sizeof *newer;
+    while (low < high) {
+        size_t mid = (low + high) / 2;
+        if (c > newer[mid][1])
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low < sizeof newer / sizeof *newer && c >= newer[low][0];
+}
+
+static bool append_mapped(enum unicode_form form, const char *s, size_t n, struct buf *out) {
     static const int options[] = {
         [UNICODE_NFC] = UTF8PROC_STABLE | UTF8PROC_COMPOSE,
         [UNICODE_NFD] = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE,
@@ -96,6 +169,20 @@ static bool append_form(enum unicode_form form, const char *s, size_t n, struct 
     if (len >= 0) buf_append(out, mapped, (size_t)len);
     free(mapped);
     return len >= 0 && !out->failed;
+}
+
+static bool append_form(enum unicode_form form, const char *s, size_t n, struct buf *out) {
+    size_t done = 0;
+    for (size_t at = 0, len; at < n; at += len) {
+        uint32_t c;
+        len = utf8_decode(s + at, n - at, &c);
+        if (!is_newer(c)) continue;
+        if (at > done && !append_mapped(form, s + done, at - done, out)) return false;
+        buf_append(out, s + at, len);
+        done = at + len;
+    }
+    if (n > done && !append_mapped(form, s + done, n - done, out)) return false;
+    return !out->failed;
 }
 
 static size_t skip_ascii(const char *s, size_t at, size_t n) {

@@ -9,11 +9,13 @@
 
 #include "base/buf.h"
 
-bool unicode_is_space(uint32_t c);       /* White_Space */
-bool unicode_is_word(uint32_t c);        /* \w: letters, marks, decimal digits, connectors */
-bool unicode_is_number(uint32_t c);      /* Nd, Nl, No */
-bool unicode_is_punctuation(uint32_t c); /* ASCII punctuation, or P* */
-bool unicode_is_mark(uint32_t c);        /* Mn, Mc, Me */
+bool unicode_is_space(uint32_t c);           /* White_Space */
+bool unicode_is_word(uint32_t c);            /* \w: letters, marks, decimal digits, connectors */
+bool unicode_is_number(uint32_t c);          /* Nd, Nl, No */
+bool unicode_is_punctuation(uint32_t c);     /* ASCII punctuation, or P* */
+bool unicode_is_mark(uint32_t c);            /* Mn, Mc, Me */
+bool unicode_is_nonspacing_mark(uint32_t c); /* Mn */
+bool unicode_is_control(uint32_t c);         /* Cc, Cf, Co: BertNormalizer's control characters */
 
 enum unicode_form { UNICODE_NFC, UNICODE_NFD, UNICODE_NFKC, UNICODE_NFKD };
 

@@ -1,9 +1,10 @@
 /* fuzz: server
- * fuzz_openai.c - request bodies of both generation endpoints, as far as they go without an engine:
- * JSON, fields, parameters, prompts, messages. Whatever comes in, the outcome is a request or an
- * error with a message, and nothing is left allocated. */
+ * fuzz_openai.c - request bodies of every endpoint that takes one, as far as they go without an
+ * engine: JSON, fields, parameters, prompts, messages, texts and ids. Whatever comes in, the
+ * outcome is a request or an error with a message, and nothing is left allocated. */
 #include "server/openai_messages.h"
 #include "server/openai_types.h"
+#include "server/tokenize_request.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,13 +21,25 @@ static enum radish_status read_all(yyjson_val *root, enum api_shape shape, struc
     struct openai_params params;
     struct openai_prompt *prompts;
     struct openai_conversation conversation;
+    struct tokenize_request tokenize;
+    struct detokenize_request detokenize;
     size_t n_prompts;
     enum radish_status status = openai_fields_check(root, shape, ignore_name, NULL, err);
-    if (!status) status = openai_params_read(root, shape, &defaults, arena, &params, err);
+    if (status) return status;
+    if (shape == API_TOKENIZE) return tokenize_request_read(root, arena, &tokenize, err);
+    if (shape == API_DETOKENIZE)
+        return detokenize_request_read(root, /*skips_by_default=*/true, arena, &detokenize, err);
+    status = openai_params_read(root, shape, &defaults, arena, &params, err);
     if (status) return status;
     if (shape == API_COMPLETIONS)
         return openai_prompts_read(root, arena, &prompts, &n_prompts, err);
     status = openai_conversation_read(root, &conversation, err);
+    if (!status && *conversation.marker) {
+        size_t len = conversation.len;
+        if (openai_marker_cut(conversation.marker, conversation.json, &len, err) ||
+            len >= conversation.len)
+            abort();
+    }
     free(conversation.json);
     return status;
 }
@@ -35,7 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct radish_error err = {0};
     yyjson_doc *doc = NULL;
     if (openai_parse_body((const char *)data, size, &doc, &err)) return 0;
-    for (int shape = API_CHAT; shape <= API_COMPLETIONS; shape++) {
+    for (unsigned shape = API_CHAT; shape <= API_DETOKENIZE; shape *= 2) {
         struct arena arena;
         arena_init(&arena, (size_t)64 << 20);
         memset(&err, 0, sizeof err);

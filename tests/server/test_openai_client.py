@@ -344,13 +344,16 @@ def test_foreign_model_and_unknown_field_are_named_in_a_header_and_once_in_the_l
 def test_content_parts_and_roles_in_capitals(server):
     client = server.client()
     asked = dict(model="any", max_tokens=12, temperature=0, extra_body=LONG)
-    plain = client.chat.completions.create(messages=CHAT, **asked)
+    plain = client.chat.completions.create(
+        messages=[{"role": "user", "content": "Hel\nlo"}], **asked
+    )
     parts = client.chat.completions.create(
         messages=[{"role": "USER", "content": [{"type": "text", "text": "Hel"},
                                                {"type": "text", "text": "lo"}]}],
         **asked,
     )
-    assert parts.usage.prompt_tokens == plain.usage.prompt_tokens or parts.choices
+    assert parts.usage.prompt_tokens == plain.usage.prompt_tokens
+    assert parts.choices[0].message.content == plain.choices[0].message.content
 
 
 def test_continue_final_message(server):

@@ -87,25 +87,41 @@ struct tokenizer *open_json_tokenizer(const char *folder) {
     return tokenizer;
 }
 
-struct tokenizer *open_gguf_tokenizer(const char *folder) {
+/* Closes gguf. */
+static struct tokenizer *make_gguf_tokenizer(struct gguf *gguf, const char *path) {
     struct radish_error err = {0};
     struct tokenizer *tokenizer = NULL;
     struct tokenizer_spec spec;
-    struct gguf *gguf;
     struct arena arena;
-    size_t len;
-    char *data = read_data_file(folder, "vocab.gguf", &len);
-    if (!data) return NULL;
-    if (gguf_open_memory((const uint8_t *)data, len, &gguf, &err) != RADISH_OK)
-        fail_msg("%s: %s", folder, err.msg);
     arena_init(&arena, 0);
     enum radish_status status = tokenizer_gguf_spec(gguf, &arena, &spec, &err);
     if (status == RADISH_OK) status = tokenizer_create(&spec, &tokenizer, &err);
     arena_deinit(&arena);
     gguf_close(gguf);
-    free(data);
-    if (status != RADISH_OK) fail_msg("%s: %s", folder, err.msg);
+    if (status != RADISH_OK) fail_msg("%s: %s", path, err.msg);
     return tokenizer;
+}
+
+struct tokenizer *open_gguf_tokenizer(const char *folder) {
+    struct radish_error err = {0};
+    struct gguf *gguf;
+    size_t len;
+    char *data = read_data_file(folder, "vocab.gguf", &len);
+    if (!data) return NULL;
+    if (gguf_open_memory((const uint8_t *)data, len, &gguf, &err) != RADISH_OK)
+        fail_msg("%s: %s", folder, err.msg);
+    struct tokenizer *tokenizer = make_gguf_tokenizer(gguf, folder);
+    free(data);
+    return tokenizer;
+}
+
+struct tokenizer *open_smollm2_tokenizer(void) {
+    const char *path = getenv("RADISH_SMOLLM2");
+    struct radish_error err = {0};
+    struct gguf *gguf;
+    if (!path) return NULL;
+    if (gguf_open(path, &gguf, &err) != RADISH_OK) fail_msg("%s: %s", path, err.msg);
+    return make_gguf_tokenizer(gguf, path);
 }
 
 /* ---- golden rows */
@@ -175,16 +191,16 @@ static bool is_nfc(yyjson_val *text) {
 }
 
 unsigned check_golden(const struct tokenizer *t, yyjson_val *golden, const char *name,
-                      bool nfc_only, unsigned *n_rows_out) {
+                      bool nfc_only, struct golden_rows *rows_out) {
     unsigned n_bad = 0;
     size_t idx, max;
     yyjson_val *row;
-    *n_rows_out = 0;
+    *rows_out = (struct golden_rows){0};
     yyjson_arr_foreach(json_get(golden, "encode"), idx, max, row) {
         yyjson_val *text = json_get(row, "text"), *ids = json_get(row, "ids");
         yyjson_val *special = json_get(row, "ids_special");
         if (nfc_only && !is_nfc(text)) continue;
-        ++*n_rows_out;
+        rows_out->n_encode++;
         bool same = encodes_to(t, text, ids, /*add_special=*/false);
         same &= encodes_to(t, text, special, /*add_special=*/true);
         same &= decodes_to(t, ids, json_get(row, "decode"), /*skip_special=*/false);
@@ -195,7 +211,7 @@ unsigned check_golden(const struct tokenizer *t, yyjson_val *golden, const char 
     yyjson_arr_foreach(json_get(golden, "chat"), idx, max, row) {
         yyjson_val *text = json_get(row, "text"), *ids = json_get(row, "ids");
         if (!yyjson_is_str(text) || (nfc_only && !is_nfc(text))) continue;
-        ++*n_rows_out;
+        rows_out->n_chat++;
         bool same = encodes_to(t, text, ids, /*add_special=*/false);
         if (!same) printf("%s: chat row %zu differs\n", name, idx);
         n_bad += !same;

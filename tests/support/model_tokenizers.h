@@ -25,9 +25,17 @@ yyjson_doc *read_json_file(const char *folder, const char *name);
 struct tokenizer *open_json_tokenizer(const char *folder);
 struct tokenizer *open_gguf_tokenizer(const char *folder);
 
+/* SmolLM2-135M-Instruct as scripts/model fetched it; NULL when it is not there. */
+struct tokenizer *open_smollm2_tokenizer(void);
+
+struct golden_rows {
+    unsigned n_encode, n_chat; /* compared */
+};
+
 /* Checks rows of a golden.json: ids, ids with specials, decode, decode_skip, and chat ids. Prints
- * the first differences and returns how many rows differ. */
+ * the first differences and returns how many rows differ. nfc_only leaves out texts that NFC
+ * changes. */
 unsigned check_golden(const struct tokenizer *tokenizer, yyjson_val *golden, const char *name,
-                      bool nfc_only, unsigned *n_rows_out);
+                      bool nfc_only, struct golden_rows *rows_out);
 
 #endif

@@ -62,6 +62,11 @@ void vocab_file_add_i32s(struct vocab_file *f, const char *key, const int32_t *v
     put(f, values, n * sizeof *values);
 }
 
+void vocab_file_add_bytes(struct vocab_file *f, const char *key, const void *bytes, size_t n) {
+    begin_array(f, key, 0, n);
+    put(f, bytes, n);
+}
+
 void vocab_file_add_f32s(struct vocab_file *f, const char *key, const float *values, size_t n) {
     begin_array(f, key, 6, n);
     put(f, values, n * sizeof *values);

@@ -15,6 +15,7 @@ void vocab_file_add_u32(struct vocab_file *f, const char *key, uint32_t value);
 void vocab_file_add_bool(struct vocab_file *f, const char *key, bool value);
 void vocab_file_add_strs(struct vocab_file *f, const char *key, const char *const *strs, size_t n);
 void vocab_file_add_i32s(struct vocab_file *f, const char *key, const int32_t *values, size_t n);
+void vocab_file_add_bytes(struct vocab_file *f, const char *key, const void *bytes, size_t n);
 void vocab_file_add_f32s(struct vocab_file *f, const char *key, const float *values, size_t n);
 
 /* "gpt2" with a pre-tokenizer (or none): the 256 bytes, then "ab", "12", "<ctl>" (control), "<usr>"

@@ -22,7 +22,7 @@ struct fake_control fake;
 enum { REQUESTS_MAX = 4096, IDLE_US = 200 };
 
 struct radish_model {
-    struct radish_model_info info;
+    struct radish_model_info info, untalkative, broken;
 };
 
 struct fake_choice {
@@ -55,6 +55,8 @@ struct radish_engine {
 
 void fake_reset(void) {
     fake.step_us = fake.submits_left = fake.error_after = fake.n_aborts = fake.output_bytes = 0;
+    fake.is_decoding_held = false;
+    fake.has_no_template = fake.has_broken_template = false;
     fake.is_held = fake.is_queue_full = fake.fails_at_once = fake.has_bad_logprobs = false;
 }
 
@@ -72,7 +74,13 @@ enum radish_status radish_model_open(const char *path, const struct radish_model
                                                     .context_trained = FAKE_CONTEXT,
                                                     .n_vocab = 258,
                                                     .n_tokens = 258,
-                                                    .has_chat_template = true};
+                                                    .token_bytes_max = 4,
+                                                    .has_chat_template = true,
+                                                    .chat_template_error = ""};
+    (*model_out)->untalkative = (*model_out)->info;
+    (*model_out)->untalkative.has_chat_template = false;
+    (*model_out)->broken = (*model_out)->untalkative;
+    (*model_out)->broken.chat_template_error = "template: line 3: it does not compile";
     return RADISH_OK;
 }
 
@@ -80,8 +88,15 @@ void radish_model_close(struct radish_model *model) {
     free(model);
 }
 
+/* Control characters are written as the letter 64 further, as some vocabularies do. */
+const char *radish_token_name(const struct radish_model *model, int32_t id, size_t *len_out) {
+    bool is_control = id >= 0 && id < 32;
+    return radish_token_bytes(model, is_control ? id + 64 : id, len_out);
+}
+
 const struct radish_model_info *radish_model_info(const struct radish_model *model) {
-    return &model->info;
+    if (fake.has_no_template) return &model->untalkative;
+    return fake.has_broken_template ? &model->broken : &model->info;
 }
 
 void radish_sampling_init(struct radish_sampling *sampling) {
@@ -125,6 +140,7 @@ enum radish_status radish_detokenize(const struct radish_model *model, const int
                                      struct radish_error *err) {
     struct buf text;
     buf_init(&text, 0);
+    while (fake.is_decoding_held) usleep(IDLE_US);
     for (size_t i = 0; i < n; i++) {
         size_t len = 0;
         const char *bytes = radish_token_bytes(model, ids[i], &len);
@@ -136,11 +152,11 @@ enum radish_status radish_detokenize(const struct radish_model *model, const int
 
 /* A content that holds RAISE makes the template raise, one with TWICE is written twice. */
 enum radish_status radish_render(const struct radish_model *model, const char *json,
-                                 size_t json_len, bool join_parts,
+                                 size_t json_len, bool adapt,
                                  const struct radish_render_options *options, char **text_out,
                                  size_t *len_out, struct radish_error *err) {
     (void)model;
-    (void)join_parts;
+    (void)adapt;
     (void)options;
     yyjson_doc *doc = NULL;
     yyjson_val *message, *part, *root;

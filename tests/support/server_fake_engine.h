@@ -15,15 +15,18 @@
 enum { FAKE_BOS = 256, FAKE_EOS = 257, FAKE_CONTEXT = 512, FAKE_SLOTS = 100000 };
 
 struct fake_control {
-    _Atomic uint32_t step_us;      /* pause between tokens */
-    _Atomic bool is_held;          /* no request makes progress (not even its first token) */
-    _Atomic bool is_queue_full;    /* submit says AGAIN */
-    _Atomic uint32_t submits_left; /* after so many submits it says AGAIN; 0 = no limit */
-    _Atomic uint32_t error_after;  /* output tokens before FINISH_ERROR; 0 = never */
-    _Atomic bool fails_at_once;    /* FINISH_ERROR without any output */
-    _Atomic bool has_bad_logprobs; /* infinities and NaN */
-    _Atomic uint32_t n_aborts;     /* of requests that still ran */
-    _Atomic uint32_t output_bytes; /* bytes of text per token instead of one; 0 = one */
+    _Atomic uint32_t step_us;         /* pause between tokens */
+    _Atomic bool is_held;             /* no request makes progress (not even its first token) */
+    _Atomic bool is_queue_full;       /* submit says AGAIN */
+    _Atomic uint32_t submits_left;    /* after so many submits it says AGAIN; 0 = no limit */
+    _Atomic uint32_t error_after;     /* output tokens before FINISH_ERROR; 0 = never */
+    _Atomic bool fails_at_once;       /* FINISH_ERROR without any output */
+    _Atomic bool has_no_template;     /* the model has no chat template */
+    _Atomic bool has_broken_template; /* it has one that does not compile */
+    _Atomic bool is_decoding_held;    /* radish_detokenize() waits */
+    _Atomic bool has_bad_logprobs;    /* infinities and NaN */
+    _Atomic uint32_t n_aborts;        /* of requests that still ran */
+    _Atomic uint32_t output_bytes;    /* bytes of text per token instead of one; 0 = one */
 };
 
 extern struct fake_control fake;

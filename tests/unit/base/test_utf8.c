@@ -116,6 +116,15 @@ static void test_what_is_no_character_encodes_as_the_replacement(void **state) {
     }
 }
 
+static void test_utf8_trim_end_takes_off_what_python_strips(void **state) {
+    (void)state;
+    static const char text[] = "a\xc3\xa9 \t\x1c\xc2\xa0\xe3\x80\x80\n";
+    assert_int_equal(utf8_trim_end(text, sizeof text - 1), 3);
+    assert_int_equal(utf8_trim_end("a\xe2\x80\x8b", 4), 4); /* U+200B is no white space. */
+    assert_int_equal(utf8_trim_end(" \n", 2), 0);
+    assert_int_equal(utf8_trim_end("", 0), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_broken_bytes_are_replaced_as_python_does),
@@ -123,6 +132,7 @@ int main(void) {
         cmocka_unit_test(test_only_a_cut_character_is_partial),
         cmocka_unit_test(test_every_code_point_survives_a_round_trip),
         cmocka_unit_test(test_what_is_no_character_encodes_as_the_replacement),
+        cmocka_unit_test(test_utf8_trim_end_takes_off_what_python_strips),
     };
     return cmocka_run_group_tests_name("utf8", tests, NULL, NULL);
 }

@@ -106,7 +106,9 @@ static void test_building_a_request_survives_every_failed_allocation(void **stat
 static bool attempt_render(void *user) {
     static const char json[] =
         "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": "
-        "\"one\"}, {\"type\": \"text\", \"text\": \"two\"}]}]}";
+        "\"one\"}, {\"type\": \"text\", \"text\": \"two\"}]}, {\"role\": \"assistant\", "
+        "\"content\": "
+        "null, \"tool_calls\": [{\"function\": {\"name\": \"f\", \"arguments\": \"{}\"}}]}]}";
     char *text;
     size_t len;
     enum radish_status status =

@@ -73,6 +73,8 @@ static void test_greedy_answers_of_every_family_equal_the_reference(void **state
         snprintf(folder, sizeof folder, "%s/models/%s", path, conformance[i]);
         free(path);
         assert_true(compare(folder, RADISH_PRECISION_EXACT, 64) > 20);
+        snprintf(folder, sizeof folder, "models/%s", conformance[i]);
+        report_covered(folder, "answers", GOLDEN_PROMPTS);
     }
 }
 

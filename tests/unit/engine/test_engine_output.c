@@ -4,6 +4,11 @@
 
 #include "engine_client.h"
 
+#include "base/rng.h"
+#include "engine/model_int.h"
+#include "text/detok_stream.h"
+#include "text/tokenizer.h"
+
 static struct radish_model *model;
 static struct radish_engine *engine;
 static struct client *client, *other;
@@ -328,6 +333,202 @@ static void test_a_stop_string_ends_across_token_borders(void **state) {
     assert_string_equal(answer()->text, other->choices[0].text);
 }
 
+/* ---- stop strings at random */
+
+/* shown_out[k]: how many bytes of the answer's text the first k tokens give when no stop string
+ * holds any back. */
+static void measure_shown(const struct client_choice *plain, size_t *shown_out) {
+    struct detok_stream *stream;
+    struct buf text = {0};
+    assert_int_equal(detok_stream_create(model->text->tokenizer, prompt, N_PROMPT,
+                                         /*skip_special=*/false, &stream, NULL),
+                     RADISH_OK);
+    for (uint32_t k = 0; k < plain->n_ids; k++) {
+        shown_out[k] = text.len;
+        detok_stream_push(stream, plain->ids[k], &text);
+    }
+    shown_out[plain->n_ids] = text.len;
+    assert_memory_equal(text.data, plain->text, text.len);
+    detok_stream_destroy(stream);
+    buf_deinit(&text);
+}
+
+static size_t skip_to_character(const char *text, size_t at) {
+    while ((text[at] & 0xC0) == 0x80) at++;
+    return at;
+}
+
+/* Some part of the text, of whole characters and without a NUL. False: there is none at hand. */
+static bool draw_stop(const char *text, size_t len, uint64_t seed, uint64_t *at, char *stop_out) {
+    size_t from = skip_to_character(text, rng_u64(seed, (*at)++) % len);
+    size_t to = skip_to_character(text, from + 1 + rng_u64(seed, (*at)++) % 9);
+    if (from >= len || to > len || memchr(text + from, '\0', to - from)) return false;
+    memcpy(stop_out, text + from, to - from);
+    stop_out[to - from] = '\0';
+    return true;
+}
+
+/* The stop string that is complete first in text, of those the longest, and where. */
+static size_t find_first_stop(const char *text, size_t len, const char *const *stops, uint32_t n,
+                              uint32_t *idx_out) {
+    for (size_t end = 1; end <= len; end++) {
+        size_t longest = 0;
+        for (uint32_t i = 0; i < n; i++) {
+            size_t stop_len = strlen(stops[i]);
+            if (stop_len > end || memcmp(text + end - stop_len, stops[i], stop_len) != 0) continue;
+            if (stop_len <= longest) continue;
+            longest = stop_len;
+            *idx_out = i;
+        }
+        if (longest) return end;
+    }
+    fail_msg("no stop string is in the text");
+    return 0;
+}
+
+static void expect_stopped(const struct client_choice *plain, const struct radish_request *request,
+                           const size_t *shown) {
+    uint32_t idx = 0, n_tokens = 0;
+    size_t end =
+        find_first_stop(plain->text, plain->text_len, request->stop, request->n_stop, &idx);
+    size_t start = end - strlen(request->stop[idx]);
+    while (n_tokens < plain->n_ids && shown[n_tokens] < end) n_tokens++;
+
+    client_run(client, engine, request);
+
+    size_t len = request->include_stop ? end : start;
+    assert_int_equal(answer()->finish, RADISH_FINISH_STOP);
+    assert_string_equal(answer()->matched_stop, request->stop[idx]);
+    assert_int_equal(answer()->matched_token, -1);
+    assert_int_equal(answer()->text_len, len);
+    assert_memory_equal(answer()->text, plain->text, len);
+    assert_true(answer()->is_valid);
+    /* Decided with the token that completes it; all tokens up to it have been told of. */
+    assert_int_equal(answer()->n_ids, n_tokens);
+    assert_int_equal(answer()->usage.output_tokens, n_tokens);
+    assert_memory_equal(answer()->ids, plain->ids, n_tokens * sizeof *plain->ids);
+    for (uint32_t i = 0; i < n_tokens; i++)
+        assert_true(answer()->logprobs[i] == plain->logprobs[i]);
+}
+
+static void test_random_stop_strings_end_at_their_first_occurrence(void **state) {
+    uint64_t seed = 41, at = 0;
+    uint32_t n_runs = 0;
+    (void)state;
+    printf("seed %llu\n", (unsigned long long)seed);
+    for (uint64_t draw = 0; draw < 10; draw++) {
+        struct radish_request request = sampled(seed + draw);
+        size_t shown[121];
+        request.max_new_tokens = 120;
+        request.logprobs = true;
+        client_run(other, engine, &request);
+        const struct client_choice *plain = &other->choices[0];
+        measure_shown(plain, shown);
+        for (int round = 0; round < 12; round++) {
+            char data[4][64];
+            const char *stops[4];
+            uint32_t n = 0, n_wanted = 1 + (uint32_t)(rng_u64(seed, at++) % 4);
+            for (uint32_t i = 0; i < n_wanted; i++) {
+                stops[n] = data[n];
+                n += draw_stop(plain->text, shown[120], seed, &at, data[n]);
+            }
+            if (!n) continue;
+            request.stop = stops;
+            request.n_stop = n;
+            request.include_stop = round % 2;
+            expect_stopped(plain, &request, shown);
+            n_runs++;
+        }
+    }
+    assert_true(n_runs > 80);
+}
+
+static void test_a_stop_string_does_not_begin_in_the_prompt(void **state) {
+    (void)state;
+    struct radish_request request = sampled(7);
+    client_run(other, engine, &request);
+    const char *plain = other->choices[0].text;
+    char *before, stop[64];
+    size_t n_before;
+    assert_int_equal(radish_detokenize(model, prompt, N_PROMPT, 0, &before, &n_before, NULL), 0);
+    size_t from = n_before - 1, to = skip_to_character(plain, 4);
+    while ((before[from] & 0xC0) == 0x80) from--;
+    snprintf(stop, sizeof stop, "%s%.*s", before + from, (int)to, plain);
+    radish_free(before);
+    assert_null(strstr(plain, stop));
+    const char *const stops[] = {stop};
+    request.stop = stops;
+    request.n_stop = 1;
+
+    client_run(client, engine, &request);
+
+    assert_int_equal(answer()->finish, RADISH_FINISH_LENGTH);
+    assert_string_equal(answer()->text, plain);
+}
+
+static void test_a_special_token_s_text_is_a_stop_string_where_it_is_shown(void **state) {
+    (void)state;
+    int32_t special = -1;
+    for (int32_t id = 0; id < 512 && special < 0; id++)
+        if (tokenizer_is_special(model->text->tokenizer, id)) special = id;
+    assert_true(special >= 0);
+    size_t len;
+    const char *content = tokenizer_content(model->text->tokenizer, special, &len);
+    char stop[128];
+    snprintf(stop, sizeof stop, "%.*s", (int)len, content);
+    const char *const stops[] = {stop};
+    struct radish_logit_bias bias = {special, 1000};
+    struct radish_request request = greedy();
+    request.max_new_tokens = 3;
+    request.sampling.logit_bias = &bias;
+    request.sampling.n_logit_bias = 1;
+    request.stop = stops;
+    request.n_stop = 1;
+
+    client_run(client, engine, &request);
+    assert_int_equal(answer()->n_ids, 1);
+    assert_int_equal(answer()->text_len, 0);
+    assert_string_equal(answer()->matched_stop, stop);
+
+    request.include_stop = true;
+    client_run(client, engine, &request);
+    assert_string_equal(answer()->text, stop);
+
+    request.keep_special_tokens = false;
+    client_run(client, engine, &request);
+    assert_int_equal(answer()->finish, RADISH_FINISH_LENGTH);
+    assert_int_equal(answer()->n_ids, 3);
+    assert_int_equal(answer()->text_len, 0);
+}
+
+static void test_the_most_and_longest_stop_strings_change_nothing_when_absent(void **state) {
+    (void)state;
+    struct radish_request request = sampled(5);
+    client_run(other, engine, &request);
+    char data[RADISH_STOP_MAX][RADISH_STOP_BYTES_MAX + 1];
+    const char *stops[RADISH_STOP_MAX + 1];
+    for (int i = 0; i < RADISH_STOP_MAX; i++) {
+        /* Begins as the text does. */
+        memset(data[i], 'a' + i, RADISH_STOP_BYTES_MAX);
+        size_t n = skip_to_character(other->choices[0].text, (size_t)i);
+        memcpy(data[i], other->choices[0].text, n);
+        data[i][RADISH_STOP_BYTES_MAX] = '\0';
+        stops[i] = data[i];
+    }
+    stops[RADISH_STOP_MAX] = "one too many";
+    request.stop = stops;
+    request.n_stop = RADISH_STOP_MAX;
+
+    client_run(client, engine, &request);
+    assert_string_equal(answer()->text, other->choices[0].text);
+    assert_int_equal(answer()->finish, RADISH_FINISH_LENGTH);
+
+    struct radish_error err;
+    request.n_stop++;
+    assert_int_equal(client_submit(client, engine, &request, &err), RADISH_E_LIMIT);
+    assert_string_equal(err.field, "stop");
+}
+
 static void test_a_stop_id_ends_and_its_text_is_not_shown(void **state) {
     (void)state;
     struct radish_request request = greedy();
@@ -478,6 +679,10 @@ int main(void) {
         cmocka_unit_test(test_prompt_logprobs_come_once_and_agree_with_generation),
         cmocka_unit_test(test_on_logits_sees_every_prompt_row_in_order),
         cmocka_unit_test(test_a_stop_string_ends_across_token_borders),
+        cmocka_unit_test(test_random_stop_strings_end_at_their_first_occurrence),
+        cmocka_unit_test(test_a_stop_string_does_not_begin_in_the_prompt),
+        cmocka_unit_test(test_a_special_token_s_text_is_a_stop_string_where_it_is_shown),
+        cmocka_unit_test(test_the_most_and_longest_stop_strings_change_nothing_when_absent),
         cmocka_unit_test(test_a_stop_id_ends_and_its_text_is_not_shown),
         cmocka_unit_test(test_end_tokens_end_unless_ignored_and_wait_for_min_new_tokens),
         cmocka_unit_test(test_special_tokens_are_shown_on_request_only),

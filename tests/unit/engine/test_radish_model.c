@@ -3,6 +3,7 @@
 
 #include "engine_client.h"
 
+#include "base/buf.h"
 #include "base/file_map.h"
 
 #include <sys/stat.h>
@@ -152,6 +153,43 @@ static void test_text_goes_to_ids_and_back(void **state) {
                      RADISH_E_INVALID);
 }
 
+static void test_names_of_tokens_are_the_vocabularys(void **state) {
+    (void)state;
+    static const char text[] = " na\xc3\xafve\n";
+    struct buf names;
+    int32_t *ids;
+    size_t n, len;
+    buf_init(&names, 0);
+    assert_int_equal(radish_tokenize(model, text, strlen(text), 0, &ids, &n, NULL), RADISH_OK);
+    for (size_t i = 0; i < n; i++) {
+        const char *name = radish_token_name(model, ids[i], &len);
+        assert_non_null(name);
+        buf_append(&names, name, len);
+    }
+    assert_string_equal(names.data, "\xc4\xa0na\xc3\x83\xc2\xafve\xc4\x8a");
+    assert_null(radish_token_name(model, 512, &len));
+    assert_null(radish_token_name(model, -1, &len));
+    radish_free(ids);
+    buf_deinit(&names);
+}
+
+/* What servers ask for: without it a template sees what it is given. */
+static void test_conversations_are_adapted_only_when_asked_for(void **state) {
+    (void)state;
+    static const char json[] = "{\"messages\": [{\"role\": \"developer\", \"content\": \"x\"}]}";
+    struct radish_render_options *none = NULL;
+    char *text;
+    size_t len;
+    assert_int_equal(radish_render(model, json, sizeof json - 1, true, none, &text, &len, NULL),
+                     RADISH_OK);
+    assert_string_equal(text, "<|im_start|>system\nx<|im_end|>\n");
+    radish_free(text);
+    assert_int_equal(radish_render(model, json, sizeof json - 1, false, none, &text, &len, NULL),
+                     RADISH_OK);
+    assert_string_equal(text, "<|im_start|>developer\nx<|im_end|>\n");
+    radish_free(text);
+}
+
 static char *render(const char *json, bool joins) {
     char *text;
     size_t len;
@@ -264,6 +302,8 @@ int main(void) {
         cmocka_unit_test(test_a_name_is_found_in_the_cache_and_text_works_without_weights),
         cmocka_unit_test(test_an_architecture_that_is_not_supported_still_tokenizes),
         cmocka_unit_test(test_text_goes_to_ids_and_back),
+        cmocka_unit_test(test_names_of_tokens_are_the_vocabularys),
+        cmocka_unit_test(test_conversations_are_adapted_only_when_asked_for),
         cmocka_unit_test(test_parts_are_joined_before_rendering),
         cmocka_unit_test(test_what_cannot_be_rendered_is_refused_by_name),
         cmocka_unit_test(test_tokens_of_the_model_are_set_unless_given),

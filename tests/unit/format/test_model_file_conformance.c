@@ -67,6 +67,8 @@ static void test_every_model_folder_opens(void **state) {
         snprintf(path, sizeof path, "%s/models/%s/golden.safetensors", data_folder(),
                  entry->d_name);
         check_golden(path);
+        snprintf(path, sizeof path, "models/%s", entry->d_name);
+        report_covered(path, "opened", 1);
         n++;
     }
     closedir(dir);
@@ -92,6 +94,9 @@ static void test_every_gguf_file_opens(void **state) {
         assert_int_equal(t->shape[1], 256); /* [vocabulary, hidden] */
         assert_non_null(gguf_find(model_file_gguf(file), "tokenizer.ggml.tokens"));
         model_file_close(file);
+        snprintf(path, sizeof path, "gguf/%.*s", (int)(strlen(entry->d_name) - strlen(".gguf")),
+                 entry->d_name);
+        report_covered(path, "opened", 1);
         n++;
     }
     closedir(dir);

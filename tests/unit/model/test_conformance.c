@@ -6,21 +6,13 @@
  * ragged batch, in chunks of 1, 3 and 16, with slots in order, shuffled or backwards, with one
  * thread or two: bit for bit, in each precision. Models that are not there are skipped; the two in
  * tests/data always run. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 #include "base/file_map.h"
 #include "model_golden.h"
 #include "model_session.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct row {
     const char *name; /* of the test: what it opens, below tests/data, models/ or gguf/ */
@@ -196,6 +188,18 @@ static double check_precision(const char *path, const struct golden *golden,
     return error;
 }
 
+/* Those that measure() and check_greedy() did not leave out. */
+static void report_rows(const struct row *row, const struct golden *golden) {
+    unsigned n_logits = 0, n_greedy = 0;
+    for (int i = 0; i < GOLDEN_PROMPTS; i++) {
+        n_logits += golden->prompts[i].logits != NULL;
+        n_greedy += golden->prompts[i].has_greedy;
+    }
+    if (row->is_committed) return;
+    report_covered(row->name, "logits", n_logits);
+    report_covered(row->name, "greedy", n_greedy);
+}
+
 static void test_model_gives_the_reference_logits_under_every_schedule(void **state) {
     const struct row *row = *state;
     char path[512], golden_path[512];
@@ -214,7 +218,6 @@ static void test_model_gives_the_reference_logits_under_every_schedule(void **st
     golden_open(golden_path, &golden);
     double exact = check_precision(path, &golden, RADISH_PRECISION_EXACT, exact_bound);
     double fast = check_precision(path, &golden, RADISH_PRECISION_FAST, row->fast_bound);
-    golden_close(&golden);
 
     printf("%-22s %sexact %5.1f%% of the bound, fast %5.1f%%; %zu schedules, same bits\n",
            row->name, row->is_committed ? "(tests/data) " : "", 100 * exact, 100 * fast,
@@ -222,6 +225,8 @@ static void test_model_gives_the_reference_logits_under_every_schedule(void **st
     fflush(stdout);
     assert_true(exact <= 1);
     assert_true(fast <= 1);
+    report_rows(row, &golden);
+    golden_close(&golden);
 }
 
 static void test_families_not_served_are_refused_by_name(void **state) {
@@ -265,6 +270,8 @@ static void test_families_not_served_are_refused_by_name(void **state) {
         assert_int_equal(config_read(file, &config, &err), RADISH_E_UNSUPPORTED);
         assert_non_null(strstr(err.msg, others[i][1]));
         model_file_close(file);
+        snprintf(path, sizeof path, "models/%s", others[i][0]);
+        report_covered(path, "refused", 1);
     }
 }
 

@@ -26,20 +26,33 @@ static void test_messages_are_normalised_for_templates(void **state) {
     check_json("{\"messages\":[{\"role\":\"DEVELOPER\",\"content\":\"d\"},"
                "{\"content\":\"u\",\"role\":\"User\",\"name\":\"bob\"},"
                "{\"role\":\"assistant\",\"content\":null,\"refusal\":null}]}",
-               "{\"messages\":[{\"role\":\"system\",\"content\":\"d\"},"
+               "{\"messages\":[{\"role\":\"developer\",\"content\":\"d\"},"
                "{\"role\":\"user\",\"content\":\"u\",\"name\":\"bob\"},"
-               "{\"role\":\"assistant\",\"content\":\"\"}],\"add_generation_prompt\":true}");
+               "{\"role\":\"assistant\",\"content\":null}],\"add_generation_prompt\":true}");
 }
 
-static void test_messages_tool_arguments_become_objects(void **state) {
+static void test_messages_tool_calls_and_reasoning_pass_as_they_are(void **state) {
     (void)state;
-    check_json("{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"1\","
-               "\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"x\\\": 1.0}\"}},"
-               "{\"function\":{\"name\":\"g\",\"arguments\":\"\"}}]}]}",
-               "{\"messages\":[{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{\"id\":"
-               "\"1\",\"function\":{\"name\":\"f\",\"arguments\":{\"x\":1.0}}},"
-               "{\"function\":{\"name\":\"g\",\"arguments\":{}}}]}],"
+#define CALLS                                                                                      \
+    "\"tool_calls\":[{\"id\":\"1\",\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"x\\\": "      \
+    "1.0}\"}},{\"function\":{\"name\":\"g\",\"arguments\":\"\"}},"                                 \
+    "{\"function\":{\"name\":\"h\",\"arguments\":{\"y\":[1]}}},{\"function\":{\"name\":\"i\"}}]"
+    check_json("{\"messages\":[{\"role\":\"assistant\",\"reasoning_content\":\"r\"," CALLS "},"
+               "{\"role\":\"tool\",\"tool_call_id\":\"1\",\"content\":\"t\"},"
+               "{\"role\":\"function\",\"name\":\"g\",\"content\":\"u\"}]}",
+               "{\"messages\":[{\"role\":\"assistant\",\"content\":null," CALLS
+               ",\"reasoning_content\":\"r\"},"
+               "{\"role\":\"tool\",\"content\":\"t\",\"tool_call_id\":\"1\"},"
+               "{\"role\":\"function\",\"content\":\"u\",\"name\":\"g\"}],"
                "\"add_generation_prompt\":true}");
+}
+
+static void test_messages_documents_reach_the_template(void **state) {
+    (void)state;
+    check_json("{\"messages\":[{\"role\":\"user\",\"content\":\"u\"}],"
+               "\"documents\":[{\"title\":\"t\",\"text\":\"x\"}]}",
+               "{\"messages\":[{\"role\":\"user\",\"content\":\"u\"}],"
+               "\"documents\":[{\"title\":\"t\",\"text\":\"x\"}],\"add_generation_prompt\":true}");
 }
 
 static void test_messages_tools_reach_the_template_unless_the_choice_is_none(void **state) {
@@ -63,6 +76,8 @@ static void test_messages_kwargs_become_variables(void **state) {
                "\"add_generation_prompt\":false}");
 }
 
+#define CALL(call) "{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[" call "]}]}"
+
 static void test_messages_at_fault_are_named(void **state) {
     (void)state;
     static const struct {
@@ -85,9 +100,18 @@ static void test_messages_at_fault_are_named(void **state) {
          "{\"type\":\"image_url\",\"image_url\":{}}]}]}",
          "messages[0].content[1]"},
         {"{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":{}}]}", "messages[0].tool_calls"},
-        {"{\"messages\":[{\"role\":\"assistant\",\"tool_calls\":[{\"function\":{\"arguments\":"
-         "\"{\"}}]}]}",
+        {CALL("1"), "messages[0].tool_calls[0]"},
+        {CALL("{}"), "messages[0].tool_calls[0]"},
+        {CALL("{\"function\":{}}"), "messages[0].tool_calls[0]"},
+        {CALL("{\"function\":{\"name\":5}}"), "messages[0].tool_calls[0]"},
+        {CALL("{\"function\":{\"name\":\"f\",\"arguments\":\"{\"}}"), "messages[0].tool_calls[0]"},
+        {CALL("{\"function\":{\"name\":\"f\",\"arguments\":\"[1]\"}}"),
          "messages[0].tool_calls[0]"},
+        {CALL("{\"function\":{\"name\":\"f\",\"arguments\":5}}"), "messages[0].tool_calls[0]"},
+        {"{\"messages\":[{\"role\":\"user\",\"content\":\"\"}],\"documents\":{}}", "documents"},
+        {"{\"messages\":[{\"role\":\"user\",\"content\":\"\"}],\"chat_template_kwargs\":{"
+         "\"chat_template\":\"x\"}}",
+         "chat_template_kwargs"},
         {"{\"messages\":[{\"role\":\"user\",\"content\":\"\"}],\"tools\":{}}", "tools"},
         {"{\"messages\":[{\"role\":\"user\",\"content\":\"\"}],\"tools\":[{}]}", "tools"},
         {"{\"messages\":[{\"role\":\"user\",\"content\":\"\"}],\"tool_choice\":\"required\"}",
@@ -130,7 +154,7 @@ static void test_messages_marker_ends_the_final_content(void **state) {
         struct radish_error err;
         char want[MESSAGES_MARKER_BYTES + 4];
         assert_int_equal(read_body(bodies[i], &c, &err), RADISH_OK);
-        snprintf(want, sizeof want, "\"y%s\"", c.marker);
+        snprintf(want, sizeof want, "\"y%s \"", c.marker);
         assert_true(*c.marker && strstr(c.json, want));
         assert_non_null(strstr(c.json, "\"add_generation_prompt\":false"));
         size_t len = c.len;
@@ -151,15 +175,31 @@ static void test_messages_marker_must_appear_exactly_once(void **state) {
     assert_string_equal(err.field, "continue_final_message");
 }
 
+static void test_messages_are_cut_as_the_template_trims(void **state) {
+    (void)state;
+    static const struct {
+        const char *rendered;
+        size_t len;
+    } rows[] = {{"a  MARK <end>", 3}, {"a  MARK<end>", 1}, {"a \n MARK", 1}, {"MARK", 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct radish_error err;
+        size_t len = strlen(rows[i].rendered);
+        assert_int_equal(openai_marker_cut("MARK", rows[i].rendered, &len, &err), RADISH_OK);
+        assert_int_equal(len, rows[i].len);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_messages_are_normalised_for_templates),
-        cmocka_unit_test(test_messages_tool_arguments_become_objects),
+        cmocka_unit_test(test_messages_tool_calls_and_reasoning_pass_as_they_are),
+        cmocka_unit_test(test_messages_documents_reach_the_template),
         cmocka_unit_test(test_messages_tools_reach_the_template_unless_the_choice_is_none),
         cmocka_unit_test(test_messages_kwargs_become_variables),
         cmocka_unit_test(test_messages_at_fault_are_named),
         cmocka_unit_test(test_messages_marker_ends_the_final_content),
         cmocka_unit_test(test_messages_marker_must_appear_exactly_once),
+        cmocka_unit_test(test_messages_are_cut_as_the_template_trims),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -165,10 +165,10 @@ static void test_unknown_characters_become_bytes_or_one_unknown_token(void **sta
 
 static void test_subword_prefix_and_word_suffix_are_part_of_the_token(void **state) {
     struct spec_token tokens[] = {
-        {spec_str("a"), 0, false, 0},    {spec_str("##b"), 1, false, 0},
-        {spec_str("ab"), 2, false, 0},   {spec_str("c</w>"), 3, false, 0},
-        {spec_str("b"), 4, false, 0},    {spec_str("bc</w>"), 5, false, 0},
-        {spec_str("a</w>"), 6, false, 0}};
+        {.content = spec_str("a"), .id = 0},    {.content = spec_str("##b"), .id = 1},
+        {.content = spec_str("ab"), .id = 2},   {.content = spec_str("c</w>"), .id = 3},
+        {.content = spec_str("b"), .id = 4},    {.content = spec_str("bc</w>"), .id = 5},
+        {.content = spec_str("a</w>"), .id = 6}};
     struct spec_merge with_prefix[] = {{spec_str("a"), spec_str("##b")}};
     struct spec_merge with_suffix[] = {{spec_str("b"), spec_str("c</w>")}};
     struct tokenizer_spec spec = {.tokens = tokens, .n_tokens = 7, .n_merges = 1};

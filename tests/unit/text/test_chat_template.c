@@ -117,6 +117,70 @@ static void test_template_refuses_times_that_do_not_exist(void **state) {
     }
 }
 
+/* ---- field case E11: what other servers' templates could not do, or did silently otherwise */
+
+static void assert_chat(const char *source, const char *json, const char *want) {
+    struct chat_template *t = compile(source);
+    struct chat_template_time time = {.is_fixed = true, .year = 2026, .month = 11, .day = 29};
+    struct radish_error err = {0};
+    struct buf out;
+    yyjson_doc *doc;
+    assert_int_equal(json_parse(json, strlen(json), JSON_DEPTH_MAX, &doc, &err), RADISH_OK);
+    buf_init(&out, 0);
+    enum radish_status status =
+        chat_template_render(t, yyjson_doc_get_root(doc), &time, &out, &err);
+    if (want) {
+        if (status) print_message("%s: %s\n", source, err.msg);
+        assert_int_equal(status, RADISH_OK);
+        assert_string_equal(out.data, want);
+    } else {
+        assert_int_equal(status, RADISH_E_TEMPLATE);
+        assert_true(err.msg[0] && out.len == 0);
+    }
+    buf_deinit(&out);
+    yyjson_doc_free(doc);
+    chat_template_destroy(t);
+}
+
+static void test_template_E11_strips_what_list_filters_give(void **state) {
+    (void)state;
+    static const char json[] = "{\"messages\": [{\"role\": \"user\", \"content\": \"  hi \"},"
+                               "{\"role\": \"tool\", \"content\": \"\\n x\"}]}";
+    assert_chat("{{ (messages|map(attribute='content')|list|first).lstrip() }}|", json, "hi |");
+    assert_chat("{{ messages|map(attribute='content')|map('trim')|join(',') }}", json, "hi,x");
+    assert_chat("{{ (messages|selectattr('role', 'equalto', 'tool')|list)[0].content.lstrip('\\n')"
+                ".rstrip('x') }}|",
+                json, " |");
+    assert_chat("{% set c = messages|map(attribute='content')|join('') %}{{ c.rstrip() }}|", json,
+                "  hi \n x|");
+    /* A generator is no text: lstrip of it fails under Jinja2, and so it must here. */
+    assert_chat("{{ (messages|map(attribute='content')).lstrip() }}", json, NULL);
+}
+
+static void test_template_E11_knows_the_date(void **state) {
+    (void)state;
+    assert_chat("Today: {{ strftime_now('%d %b %Y') }}", "{}", "Today: 29 Nov 2026");
+    assert_chat("{% if strftime_now is defined %}{{ strftime_now('%B %-d, %Y') }}{% endif %}", "{}",
+                "November 29, 2026");
+}
+
+/* Nothing stands in for a template that does not compile or does not render. */
+static void test_template_E11_fails_instead_of_falling_back(void **state) {
+    (void)state;
+    struct chat_template *t;
+    struct radish_error err = {0};
+    static const char *const broken[] = {"{% for m in messages %}", "{{ x|nope }}", "{% bogus %}",
+                                         "{{ 'a' is nope }}"};
+    for (size_t i = 0; i < sizeof(broken) / sizeof(broken[0]); i++) {
+        assert_int_equal(chat_template_compile(broken[i], strlen(broken[i]), &t, &err),
+                         RADISH_E_TEMPLATE);
+        assert_null(t);
+        assert_true(err.msg[0] != '\0');
+    }
+    assert_chat("{{ raise_exception('roles must alternate') }}", "{}", NULL);
+    assert_chat("{{ messages[0].role.nope() }}", "{\"messages\": [{\"role\": \"user\"}]}", NULL);
+}
+
 /* ---- no memory */
 
 static const char everything[] =
@@ -163,6 +227,9 @@ int main(void) {
         cmocka_unit_test(test_template_broken_source_gives_one_line),
         cmocka_unit_test(test_template_uses_the_given_time_or_the_clock),
         cmocka_unit_test(test_template_refuses_times_that_do_not_exist),
+        cmocka_unit_test(test_template_E11_strips_what_list_filters_give),
+        cmocka_unit_test(test_template_E11_knows_the_date),
+        cmocka_unit_test(test_template_E11_fails_instead_of_falling_back),
         cmocka_unit_test(test_template_survives_every_failing_allocation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

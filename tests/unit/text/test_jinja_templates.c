@@ -97,6 +97,7 @@ static void test_jinja_renders_real_templates_as_jinja2_does(void **state) {
     print_message("%zu of %zu renders agree\n", n_same, n_renders);
     assert_true(n_renders >= 600);
     assert_int_equal(n_same, n_renders);
+    report_covered("templates/templates.json", "renders", n_renders);
 }
 
 /* What reads parts must render a list of parts, and what does not must not be told that it does. */
@@ -183,7 +184,9 @@ static yyjson_doc *read_json(const char *folder, const char *file) {
 static void test_jinja_renders_chats_of_real_tokenizers(void **state) {
     (void)state;
     static const char *const names[] = {"qwen3", "llama3_1", "gemma3", "mistral_nemo"};
-    size_t n_renders = 0, n_same = 0;
+    size_t n_renders = 0, n_same = 0, n_compared[4] = {0};
+    _Static_assert(sizeof(n_compared) / sizeof(n_compared[0]) == sizeof(names) / sizeof(names[0]),
+                   "one count each");
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         yyjson_doc *config = read_json(names[i], "tokenizer_config.json");
@@ -208,6 +211,7 @@ static void test_jinja_renders_chats_of_real_tokenizers(void **state) {
             snprintf(label, sizeof(label), "%s, chat %zu", names[i], k);
             n_same += agrees(t, err.msg, yyjson_doc_get_root(variables), chat, label);
             n_renders++;
+            n_compared[i]++;
             yyjson_doc_free(variables);
         }
         chat_template_destroy(t);
@@ -218,6 +222,11 @@ static void test_jinja_renders_chats_of_real_tokenizers(void **state) {
     print_message("%zu of %zu chats agree\n", n_same, n_renders);
     assert_true(n_renders > 0);
     assert_int_equal(n_same, n_renders);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        char file[128];
+        snprintf(file, sizeof(file), "tokenizers/%s/golden.json", names[i]);
+        report_covered(file, "chat-texts", n_compared[i]);
+    }
 }
 
 int main(void) {

@@ -12,7 +12,7 @@ static void expect(const struct spec_normalizer *steps, uint32_t n, const char *
     struct normalizer *normalizer;
     struct spec_str got;
     if (normalizer_create(steps, n, &normalizer, &err) != RADISH_OK) fail_msg("%s", err.msg);
-    if (normalizer_run(normalizer, text, strlen(text), scratch, &got, &err) != RADISH_OK)
+    if (normalizer_run(normalizer, text, strlen(text), scratch, &got, NULL, &err) != RADISH_OK)
         fail_msg("%s", err.msg);
     assert_int_equal(got.len, strlen(want));
     assert_memory_equal(got.data, want, got.len);
@@ -40,6 +40,81 @@ static void test_each_kind_does_its_work(void **state) {
     expect_one((struct spec_normalizer){.kind = SPEC_NORMALIZER_STRIP_ACCENTS}, "e\u0301x", "ex");
     expect_one((struct spec_normalizer){.kind = SPEC_NORMALIZER_BYTE_LEVEL}, " \u00E9",
                "\u0120\u00C3\u00A9");
+}
+
+static void test_nmt_drops_controls_and_makes_spaces(void **state) {
+    (void)state;
+    expect_one((struct spec_normalizer){.kind = SPEC_NORMALIZER_NMT},
+               "a\x01\x7F\tb\u200Bc\u2581d\uFEFF\u00A0", "a b c d \u00A0");
+}
+
+static void test_each_part_of_bert_s_normalizer_works_alone(void **state) {
+    struct spec_normalizer step = {.kind = SPEC_NORMALIZER_BERT};
+    const char *text = "\u00C9\u00AD\n\u4E2D\uFFFD\u3000"
+                       "A";
+    (void)state;
+    expect_one(step, text, text);
+    step.cleans_text = true;
+    expect_one(step, text, "\u00C9 \u4E2D A");
+    step.spaces_chinese = true;
+    expect_one(step, text, "\u00C9  \u4E2D  A");
+    step.strips_accents = true;
+    expect_one(step, text, "E  \u4E2D  A");
+    step.lowers = true;
+    expect_one(step, text, "e  \u4E2D  a");
+    step = (struct spec_normalizer){.kind = SPEC_NORMALIZER_BERT, .lowers = true};
+    expect_one(step, text, "\u00E9\u00AD\n\u4E2D\uFFFD\u3000a");
+}
+
+/* What becomes of the first character: Metaspace asks. */
+static void expect_first(const struct spec_normalizer *steps, uint32_t n, const char *text,
+                         size_t first_len, size_t want) {
+    struct radish_error err = {0};
+    struct buf scratch[2] = {{0}, {0}};
+    struct normalizer *normalizer;
+    struct spec_str got;
+    assert_int_equal(normalizer_create(steps, n, &normalizer, &err), RADISH_OK);
+    assert_int_equal(
+        normalizer_run(normalizer, text, strlen(text), scratch, &got, &first_len, &err), RADISH_OK);
+    assert_int_equal(first_len, want);
+    buf_deinit(&scratch[0]);
+    buf_deinit(&scratch[1]);
+    normalizer_destroy(normalizer);
+}
+
+static void test_the_first_character_is_followed_through_the_steps(void **state) {
+    const struct spec_normalizer strip = {.kind = SPEC_NORMALIZER_STRIP, .strips_left = true};
+    const struct spec_normalizer prepend = {.kind = SPEC_NORMALIZER_PREPEND,
+                                            .content = spec_str("\u2581")};
+    const struct spec_normalizer replace = {
+        .kind = SPEC_NORMALIZER_REPLACE, .pattern.text = spec_str("a"), .content = spec_str("xyz")};
+    const struct spec_normalizer runs = {.kind = SPEC_NORMALIZER_REPLACE,
+                                         .pattern = {spec_str(" {2,}"), true},
+                                         .content = spec_str("_")};
+    const struct spec_normalizer chain[] = {prepend,
+                                            replace,
+                                            {.kind = SPEC_NORMALIZER_NFD},
+                                            {.kind = SPEC_NORMALIZER_BERT, .spaces_chinese = true}};
+    (void)state;
+    expect_first(NULL, 0, "ab", 1, 1);
+    expect_first(&strip, 1, " b", 1, 0);
+    expect_first(&strip, 1, "b ", 1, 1);
+    expect_first(&prepend, 1, "ab", 1, 4);
+    expect_first(&replace, 1, "aab", 1, 3);
+    expect_first(&runs, 1, "  b", 1, 0); /* made of the last space */
+    expect_first(&runs, 1, " b", 1, 1);
+    expect_first(chain, 4, "ab", 1, 6);
+    expect_first(chain, 4, "\u00E9b", 2, 6);
+    expect_first(chain + 2, 2, "\u4E2Db", 3, 5);
+}
+
+static void test_nothing_is_found_in_nothing(void **state) {
+    const struct spec_normalizer step = {.kind = SPEC_NORMALIZER_REPLACE,
+                                         .pattern = {spec_str("^"), true},
+                                         .content = spec_str("x")};
+    (void)state;
+    expect_one(step, "", "");
+    expect_one(step, "a", "xa");
 }
 
 static void test_strip_takes_the_sides_it_is_told(void **state) {
@@ -92,6 +167,10 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_no_step_leaves_the_text),
         cmocka_unit_test(test_each_kind_does_its_work),
+        cmocka_unit_test(test_nmt_drops_controls_and_makes_spaces),
+        cmocka_unit_test(test_each_part_of_bert_s_normalizer_works_alone),
+        cmocka_unit_test(test_the_first_character_is_followed_through_the_steps),
+        cmocka_unit_test(test_nothing_is_found_in_nothing),
         cmocka_unit_test(test_strip_takes_the_sides_it_is_told),
         cmocka_unit_test(test_prepend_leaves_empty_text_empty),
         cmocka_unit_test(test_replace_takes_literals_and_patterns),

@@ -3,7 +3,17 @@
 #include "text_spec.h"
 
 #include "base/buf.h"
+#include "base/status.h"
 #include "text/pretokenizer.h"
+
+static enum radish_status append_piece(void *user, const char *piece, size_t len,
+                                       struct radish_error *err) {
+    struct buf *out = user;
+    (void)err;
+    if (out->len) buf_append_char(out, '|');
+    buf_append(out, piece, len);
+    return RADISH_OK;
+}
 
 /* The pieces of a text, joined by '|'. */
 static void cut(const struct spec_pretokenizer *steps, uint32_t n, const char *text, bool is_first,
@@ -11,16 +21,12 @@ static void cut(const struct spec_pretokenizer *steps, uint32_t n, const char *t
     struct radish_error err = {0};
     struct pretokenizer_scratch scratch = {0};
     struct pretokenizer *p;
-    const struct piece_list *list;
-    if (pretokenizer_create(steps, n, &p, &err) != RADISH_OK) fail_msg("%s", err.msg);
-    if (pretokenizer_run(p, text, strlen(text), is_first, &scratch, &list, &err) != RADISH_OK)
-        fail_msg("%s", err.msg);
+    if (pretokenizer_create(steps, n, true, &p, &err) != RADISH_OK) fail_msg("%s", err.msg);
     buf_clear(out);
     buf_reserve(out, 1);
-    for (size_t i = 0; i < list->n_pieces; i++) {
-        if (i) buf_append_char(out, '|');
-        buf_append(out, list->text + list->pieces[i].start, list->pieces[i].len);
-    }
+    if (pretokenizer_run(p, text, strlen(text), is_first, &scratch, append_piece, out, &err) !=
+        RADISH_OK)
+        fail_msg("%s", err.msg);
     pretokenizer_scratch_deinit(&scratch);
     pretokenizer_destroy(p);
 }
@@ -146,6 +152,52 @@ static void test_metaspace_marks_words(void **state) {
     buf_deinit(&out);
 }
 
+static void test_metaspace_s_first_is_the_input_s_first_character(void **state) {
+    const struct spec_pretokenizer steps[] = {{.kind = SPEC_PRETOKENIZER_WHITESPACE_SPLIT},
+                                              {.kind = SPEC_PRETOKENIZER_METASPACE,
+                                               .replacement = spec_str("\u2581"),
+                                               .prepend = SPEC_PREPEND_FIRST}};
+    struct buf out = {0};
+    (void)state;
+    cut(steps, 2, "a a", true, &out);
+    assert_string_equal(out.data, "\u2581a|a");
+    cut(steps, 2, " a", true, &out); /* the space was first, and went */
+    assert_string_equal(out.data, "a");
+    buf_deinit(&out);
+}
+
+static void test_bert_cuts_at_white_space_and_around_punctuation(void **state) {
+    const struct spec_pretokenizer step = {.kind = SPEC_PRETOKENIZER_BERT};
+    (void)state;
+    expect(&step, " Hey, friend!!\u3000x\u2014y", "Hey|,|friend|!|!|x|\u2014|y");
+}
+
+static void test_scripts_change_between_words(void **state) {
+    const struct spec_pretokenizer step = {.kind = SPEC_PRETOKENIZER_UNICODE_SCRIPTS};
+    (void)state;
+    expect(&step, "Hey \u043F\u0440\u0438 1a", "Hey |\u043F\u0440\u0438 |1|a");
+    expect(&step, "\u65E5\u3072\u30AB\u30FC\u3002", "\u65E5\u3072\u30AB\u30FC|\u3002");
+    expect(&step, "  ab  ", "ab  "); /* spaces at the start go */
+    expect(&step, "  ", "");
+}
+
+static void test_fixed_lengths_count_characters(void **state) {
+    struct spec_pretokenizer step = {.kind = SPEC_PRETOKENIZER_FIXED_LENGTH, .n_chars = 2};
+    struct radish_error err = {0};
+    struct pretokenizer *p;
+    (void)state;
+    expect(&step, "a\u00E9\u4E2D\U0001F600b", "a\u00E9|\u4E2D\U0001F600|b");
+    step.n_chars = 0;
+    assert_int_equal(pretokenizer_create(&step, 1, true, &p, &err), RADISH_E_FORMAT);
+}
+
+static void test_the_empty_pattern_is_found_everywhere(void **state) {
+    const struct spec_pretokenizer step = {.kind = SPEC_PRETOKENIZER_SPLIT,
+                                           .pattern.text = spec_str("")};
+    (void)state;
+    expect(&step, "a\u00E9b", "a|\u00E9|b");
+}
+
 static void test_patterns_that_do_not_compile_are_refused(void **state) {
     static const char *const bad[] = {"(", "[a", "\\p{Klingon}", "\\", "[a&&[b", "[\\H]", "\\p{L"};
     struct radish_error err;
@@ -153,7 +205,7 @@ static void test_patterns_that_do_not_compile_are_refused(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         const struct spec_pretokenizer step = split(bad[i], SPEC_BEHAVIOR_ISOLATED, false);
-        assert_int_equal(pretokenizer_create(&step, 1, &p, &err), RADISH_E_UNSUPPORTED);
+        assert_int_equal(pretokenizer_create(&step, 1, true, &p, &err), RADISH_E_UNSUPPORTED);
         assert_null(p);
         assert_non_null(strstr(err.msg, bad[i]));
     }
@@ -164,15 +216,42 @@ static void test_a_pattern_that_explodes_is_an_error_not_a_hang(void **state) {
     struct pretokenizer_scratch scratch = {0};
     struct radish_error err = {0};
     struct pretokenizer *p;
-    const struct piece_list *list;
+    struct buf out = {0};
     char text[200];
     (void)state;
     memset(text, 'a', sizeof text);
-    assert_int_equal(pretokenizer_create(&step, 1, &p, &err), RADISH_OK);
+    assert_int_equal(pretokenizer_create(&step, 1, true, &p, &err), RADISH_OK);
 
-    assert_int_equal(pretokenizer_run(p, text, sizeof text, true, &scratch, &list, &err),
-                     RADISH_E_LIMIT);
+    assert_int_equal(
+        pretokenizer_run(p, text, sizeof text, true, &scratch, append_piece, &out, &err),
+        RADISH_E_LIMIT);
 
+    buf_deinit(&out);
+    pretokenizer_scratch_deinit(&scratch);
+    pretokenizer_destroy(p);
+}
+
+static enum radish_status refuse_piece(void *user, const char *piece, size_t len,
+                                       struct radish_error *err) {
+    unsigned *n_calls = user;
+    (void)piece, (void)len;
+    return ++*n_calls < 3 ? RADISH_OK : error_nomem(err);
+}
+
+static void test_pieces_stop_when_the_sink_fails(void **state) {
+    const struct spec_pretokenizer step = split(" ", SPEC_BEHAVIOR_ISOLATED, false);
+    struct pretokenizer_scratch scratch = {0};
+    struct radish_error err = {0};
+    struct pretokenizer *p;
+    unsigned n_calls = 0;
+    (void)state;
+    assert_int_equal(pretokenizer_create(&step, 1, true, &p, &err), RADISH_OK);
+
+    assert_int_equal(
+        pretokenizer_run(p, "a b c d", 7, true, &scratch, refuse_piece, &n_calls, &err),
+        RADISH_E_NOMEM);
+
+    assert_int_equal(n_calls, 3);
     pretokenizer_scratch_deinit(&scratch);
     pretokenizer_destroy(p);
 }
@@ -186,8 +265,14 @@ int main(void) {
         cmocka_unit_test(test_the_byte_alphabet_is_written_only_where_steps_follow),
         cmocka_unit_test(test_digits_punctuation_and_spaces),
         cmocka_unit_test(test_metaspace_marks_words),
+        cmocka_unit_test(test_metaspace_s_first_is_the_input_s_first_character),
+        cmocka_unit_test(test_bert_cuts_at_white_space_and_around_punctuation),
+        cmocka_unit_test(test_scripts_change_between_words),
+        cmocka_unit_test(test_fixed_lengths_count_characters),
+        cmocka_unit_test(test_the_empty_pattern_is_found_everywhere),
         cmocka_unit_test(test_patterns_that_do_not_compile_are_refused),
         cmocka_unit_test(test_a_pattern_that_explodes_is_an_error_not_a_hang),
+        cmocka_unit_test(test_pieces_stop_when_the_sink_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -70,6 +70,22 @@ static void expect_form(enum unicode_form form, const char *text, const char *wa
     buf_deinit(&out);
 }
 
+/* As the tokenizers package has it, which ends with Unicode 9. */
+static void test_characters_newer_than_unicode_9_are_left_alone(void **state) {
+    static const char *const texts[] = {
+        "\U00010F46\U00010F4B\U00010F4A", /* Sogdian marks, in an order that 11.0 changes */
+        "a\u1DF6\u0316\u1DF6",            /* one mark that 10.0 knows, one that 1.1 does */
+        "\U00011935\U00011930",           /* a pair that 13.0 composes */
+        "\u32FF\uAB69",                   /* compatibility characters of 12.1 and 13.0 */
+    };
+    (void)state;
+    for (int form = UNICODE_NFC; form <= UNICODE_NFKD; form++)
+        for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+            expect_form((enum unicode_form)form, texts[i], texts[i]);
+    expect_form(UNICODE_NFC, "e\u0301\U00010F46e\u0301", "\u00E9\U00010F46\u00E9");
+    expect_form(UNICODE_NFD, "\u00E9\u32FF\u00E9", "e\u0301\u32FFe\u0301");
+}
+
 static void test_the_four_forms_differ(void **state) {
     (void)state;
     expect_form(UNICODE_NFC, "e\u0301\uFB01", "\u00E9\uFB01");
@@ -118,6 +134,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_boundaries_are_left_alone_by_nfc_and_never_join),
         cmocka_unit_test(test_nfc_in_segments_equals_nfc_of_the_whole),
+        cmocka_unit_test(test_characters_newer_than_unicode_9_are_left_alone),
         cmocka_unit_test(test_the_four_forms_differ),
         cmocka_unit_test(test_classes),
         cmocka_unit_test(test_lower_case_of_dotted_i_is_two_characters),
