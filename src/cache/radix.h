@@ -25,9 +25,11 @@
  *  (1) Every page is in at most one node; a node has at least one page, a root none.
  *  (2) n_tokens_pinned + n_tokens_evictable == sum of the nodes' tokens, by pins > 0.
  *  (3) pins(parent) >= sum of pins(children): an unpinned node has no pinned descendant.
- *  (4) Unpinned nodes, and only they, are in the policy's order, and the next to go is a leaf.
+ *  (4) The policy's order holds unpinned nodes only, all unpinned leaves among them; a leaf goes
+ *      first.
  *  (5) Children of a node differ in their first page, and are found by it.
- *  (6) The n-th match of a path makes hits and recency of all its nodes the newest. */
+ *  (6) hits and priority of a parent are at least its child's, and so is recency while it is
+ *      unpinned: a match or an unpinning counts for the whole way. */
 #ifndef CACHE_RADIX_H
 #define CACHE_RADIX_H
 
@@ -73,7 +75,8 @@ struct radix_ref {
 };
 #define RADIX_REF_NONE UINT32_MAX
 
-/* Why a match ended where it did. */
+/* Why a match ended where it did. A node remembers the first tokens of the last four continuations
+ * that were evicted behind its end, so this is a hint; a namespace that ends forgets. */
 enum radix_miss {
     RADIX_MISS_NONE,    /* all of it matched */
     RADIX_MISS_UNSEEN,  /* nothing was ever computed there, as far as is remembered */
@@ -99,14 +102,15 @@ void radix_match_pin(struct radix *r, uint32_t namespace_id, const struct radix_
                      uint32_t n, int32_t priority, struct radix_ref *ref_out, uint32_t *slots_out);
 
 /* The same, going on from a ref: tokens[0..ref->n_tokens) are the ref's own. The ref moves down to
- * what is there of tokens[0..n) by now; slots_out [n] gets positions [old, new ref->n_tokens). */
+ * what is there of tokens[0..n) by now, and what it passes counts as hit; slots_out [n] gets
+ * positions [old, new ref->n_tokens). */
 void radix_match_more(struct radix *r, const struct radix_tokens *tokens, uint32_t n,
                       struct radix_ref *ref, uint32_t *slots_out);
 
-/* Positions [ref->n_tokens, n) of tokens have their KV in slots[those positions]; n is a multiple
- * of page_slots. The tree takes them over and the ref moves to n. Where the tree had the tokens
- * already, the caller's slots are duplicates: they go back to the pool, and slots[] names the
- * tree's. Returns the number of duplicates. */
+/* Positions [ref->n_tokens, n) of tokens have their KV in slots[those positions], whole pages as
+ * taken from the pool; n is a multiple of page_slots. The tree takes them over and the ref moves to
+ * n. Where the tree had the tokens already, the caller's slots are duplicates: they go back to the
+ * pool, and slots[] names the tree's. Returns the number of duplicates. O(1) for one page. */
 uint32_t radix_append(struct radix *r, const struct radix_tokens *tokens, uint32_t n,
                       struct radix_ref *ref, uint32_t *slots);
 

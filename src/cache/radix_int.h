@@ -92,9 +92,7 @@ void radix_table_remove(struct radix *r, uint32_t node);
 void radix_table_replace(struct radix *r, uint32_t node, uint32_t other);
 bool radix_table_check(const struct radix *r);
 
-/* How many of a[0..n) and b[0..n) agree, from the first on. */
-uint32_t radix_count_same(const int32_t *a, const int32_t *b, uint32_t n);
-/* The same for tokens from `position` on and an array. */
+/* How many of the tokens from `position` on and of a[0..n) agree, from the first on. */
 uint32_t radix_tokens_same(const struct radix_tokens *tokens, uint32_t position, const int32_t *a,
                            uint32_t n);
 

@@ -20,7 +20,8 @@
 #include "base/invariant.h"
 #include "base/rng.h"
 
-uint32_t radix_count_same(const int32_t *a, const int32_t *b, uint32_t n) {
+/* How many of a[0..n) and b[0..n) agree, from the first on. */
+static uint32_t count_same(const int32_t *a, const int32_t *b, uint32_t n) {
     enum { BLOCK = 16 };
     uint32_t i = 0;
     for (; i + BLOCK <= n; i += BLOCK) {
@@ -36,10 +37,10 @@ uint32_t radix_tokens_same(const struct radix_tokens *tokens, uint32_t position,
                            uint32_t n) {
     uint32_t n_head = position < tokens->n_head ? tokens->n_head - position : 0;
     if (n_head > n) n_head = n;
-    uint32_t n_same = n_head ? radix_count_same(tokens->head + position, a, n_head) : 0;
+    uint32_t n_same = n_head ? count_same(tokens->head + position, a, n_head) : 0;
     if (n_same < n_head || n_head == n) return n_same;
     const int32_t *tail = tokens->tail + (position + n_head - tokens->n_head);
-    return n_head + radix_count_same(tail, a + n_head, n - n_head);
+    return n_head + count_same(tail, a + n_head, n - n_head);
 }
 
 static uint32_t mix_key(const struct radix *r, uint32_t parent, uint32_t word) {
