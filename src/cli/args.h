@@ -42,6 +42,7 @@ struct args {
     uint32_t body_mb_max;
     double stop_grace_seconds;
     uint32_t stream_interval;
+    uint32_t isolate_keys; /* enum server_isolation */
 
     /* model and engine */
     const char *chat_template; /* a file, or the name of one of the model's templates */

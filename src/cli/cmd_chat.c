@@ -224,6 +224,7 @@ int cmd_chat(struct args *args) {
     int rc = command_open_model(args, &chat.model);
     if (rc < 0 && !radish_model_info(chat.model)->has_chat_template)
         rc = command_fail("%s has no chat template; give one with --chat-template", args->model);
+    command_show_misses(args);
     if (rc < 0) rc = command_open_engine(args, chat.model, &chat.engine);
     if (rc < 0 && !(editor = line_editor_create("> "))) rc = command_fail("out of memory");
     if (rc < 0) rc = set_system(&chat, args->system ? args->system : "");

@@ -82,6 +82,7 @@ int cmd_run(struct args *args) {
                                   RADISH_TOKENIZE_SPECIAL, &ids, &n, &err) != RADISH_OK)
         rc = command_fail_error("-p", &err);
     if (rc < 0 && !n) rc = command_fail("the prompt is empty: this model adds no begin token");
+    command_show_misses(args);
     if (rc < 0) rc = command_open_engine(args, model, &engine);
     if (rc < 0) {
         radish_model_sampling(model, &request.sampling);

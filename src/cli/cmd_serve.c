@@ -95,7 +95,8 @@ static int serve(const struct args *args, struct radish_model *model, struct rad
                                      .api_keys = keys,
                                      .n_api_keys = n_keys,
                                      .body_bytes_max = (uint64_t)args->body_mb_max << 20,
-                                     .stream_interval = args->stream_interval};
+                                     .stream_interval = args->stream_interval,
+                                     .isolation = (enum server_isolation)args->isolate_keys};
     int rc = watch_signals();
     if (rc >= 0) return rc;
     enum radish_status status = server_open(model, engine, &options, &server, &err);

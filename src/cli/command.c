@@ -87,6 +87,11 @@ int command_check_engine(const struct args *args) {
     return EXIT_USAGE;
 }
 
+void command_show_misses(const struct args *args) {
+    if (args->engine.explains_misses && args->log_level == RADISH_LOG_WARN)
+        radish_log_set_level(RADISH_LOG_INFO);
+}
+
 int command_open_engine(struct args *args, struct radish_model *model,
                         struct radish_engine **engine_out) {
     struct radish_error err = {0};

@@ -38,6 +38,9 @@ int command_open_model(const struct args *args, struct radish_model **model_out)
  * or EXIT_USAGE after a message. */
 int command_check_engine(const struct args *args);
 
+/* --explain-miss of a command that is quiet by default: what it says is shown. */
+void command_show_misses(const struct args *args);
+
 /* Loads weights and starts the engine; shows a bar meanwhile when stderr is a terminal. -1, or an
  * exit status after a message. */
 int command_open_engine(struct args *args, struct radish_model *model,

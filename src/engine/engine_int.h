@@ -4,6 +4,7 @@
  *   radish_engine_submit --> inbox ---+
  *   radish_engine_abort ---> aborts --+--> hand_over(), once a step
  *   radish_engine_info <---- info <---+      sched -> runner -> sampling -> output.c -> events
+ *   ..._radix_report <---- reports <--+      radix_watch.c, between steps, when asked
  *
  * A request's memory is one arena, made by the thread that submits, freed by the engine's thread
  * after the last event. Requests live in a table; a request's id names its cell and is never
@@ -25,6 +26,8 @@
 #include "engine/model_int.h"
 #include "engine/namespace.h"
 #include "engine/plan.h"
+#include "engine/radix_watch.h"
+#include "engine/shadow.h"
 #include "kernel/kernel.h"
 #include "model/runner.h"
 #include "model/weights.h"
@@ -64,6 +67,7 @@ struct engine_request {
     uint32_t n_choices, n_choices_done;
     bool is_admitted; /* counted as running, not as queued */
     bool is_aborting; /* under the lock: is or was on the abort list */
+    bool is_hidden;   /* shadow.c's: in no table, no list, no count, and without events */
     int32_t *banned;  /* [n_banned] end tokens, before min_new_tokens */
     uint32_t n_banned;
     struct radish_token *prompt_tokens;           /* [n_prompt] with prompt_logprobs */
@@ -71,6 +75,14 @@ struct engine_request {
     struct engine_request *next;                  /* in the inbox; among the dead */
     struct engine_request *next_abort;            /* on the abort list */
     struct engine_request *live_prev, *live_next; /* engine's thread: in order of submission */
+};
+
+/* Somebody waits, on the stack of another thread, for a report of the cache. Under the lock. */
+struct report_wait {
+    struct radish_radix_report *report;
+    enum radish_status status;
+    bool is_done;
+    struct report_wait *next;
 };
 
 /* One row of logits and what becomes of it: for the first token of n choices, one for each. */
@@ -113,15 +125,20 @@ struct radish_engine {
     uint32_t n_queued; /* requests that no step has begun on */
     bool is_stopping;
     struct radish_engine_info info; /* as of the last hand-over */
+    struct report_wait *reports;    /* asked for, newest first */
+    pthread_cond_t reported;
+    bool has_reported;
 
     /* The engine's thread. */
     struct engine_request *live_head, *live_tail;
     struct engine_request *dead;
-    uint32_t n_admitted;                    /* since the last hand-over */
-    struct engine_row *rows;                /* [ENGINE_ROWS_MAX] */
-    float *row_copies;                      /* [n_samplers, n_vocab] of shared rows */
-    struct buf piece, text;                 /* of the token being worked on */
-    struct radish_engine_info totals;       /* counters, copied to info */
+    uint32_t n_admitted;              /* since the last hand-over */
+    struct engine_row *rows;          /* [ENGINE_ROWS_MAX] */
+    float *row_copies;                /* [n_samplers, n_vocab] of shared rows */
+    struct buf piece, text;           /* of the token being worked on */
+    struct radish_engine_info totals; /* counters, copied to info */
+    struct radix_watch watch;
+    struct shadow *shadow;                  /* NULL: off */
     uint64_t log_prefill_ns, log_decode_ns; /* when the last lines were written */
     uint64_t log_output_tokens;             /* since the last decode line */
     uint64_t log_input_tokens;              /* since the last prefill line */

@@ -11,7 +11,8 @@
  *                 sleep while there is nothing to do
  *                 inbox and aborts come in
  *                 unlock; the memory of the dead is freed
- *   then:         push new choices, end aborted and late ones, sched_fill(), output_step(), log
+ *   then:         push new choices, end aborted and late ones, report(), sched_fill(),
+ *                 output_step(), log
  *
  * An idle engine sleeps on a condition variable and uses no processor. With nothing running but
  * something queued it never sleeps: the head of the queue can always be admitted then.
@@ -52,7 +53,7 @@ static void publish_info(struct radish_engine *engine) {
     engine->info.kv_slots_total = stats.n_slots_usable;
     engine->info.kv_slots_free = stats.n_slots_free;
     engine->info.kv_slots_evictable = stats.n_slots_evictable;
-    engine->info.requests_running = stats.n_seqs_running;
+    engine->info.requests_running = stats.n_seqs_running - shadow_n_running(engine);
     engine->info.requests_waiting = stats.n_seqs_waiting;
     engine->info.retractions_total = stats.n_retracted_total;
     engine->info.preemptions_total = stats.n_preempted_total;
@@ -60,6 +61,8 @@ static void publish_info(struct radish_engine *engine) {
     engine->info.cached_tokens_total = engine->totals.cached_tokens_total;
     engine->info.output_tokens_total = engine->totals.output_tokens_total;
     engine->info.steps_total = engine->totals.steps_total;
+    engine->info.shadow_checks_total = engine->totals.shadow_checks_total;
+    engine->info.shadow_failures_total = engine->totals.shadow_failures_total;
 }
 
 /* False: the engine is to stop. */
@@ -71,8 +74,8 @@ static bool hand_over(struct radish_engine *engine, struct engine_request **new_
     namespaces_sweep(&engine->namespaces, sched_radix(engine->sched));
     struct engine_request *dead = engine->dead;
     engine->dead = NULL;
-    while (!engine->is_stopping && !engine->inbox_head && !engine->aborts &&
-           sched_is_idle(engine->sched) && !dead)
+    while (!engine->is_stopping && !engine->inbox_head && !engine->aborts && !engine->reports &&
+           sched_is_idle(engine->sched) && !shadow_is_due(engine) && !dead)
         pthread_cond_wait(&engine->wake, &engine->lock);
     *new_out = engine->inbox_head;
     *aborts_out = engine->aborts;
@@ -86,6 +89,31 @@ static bool hand_over(struct radish_engine *engine, struct engine_request **new_
         dead = next;
     }
     return goes_on;
+}
+
+/* Answers whoever asked for a report: one is made, the others get copies. */
+static void report(struct radish_engine *engine, enum radish_status status) {
+    pthread_mutex_lock(&engine->lock);
+    struct report_wait *waits = engine->reports;
+    engine->reports = NULL;
+    pthread_mutex_unlock(&engine->lock);
+    if (!waits) return;
+    if (status == RADISH_OK) {
+        struct radish_radix_report *made = waits->report;
+        radix_watch_report(&engine->watch, engine->sched, clock_ns(), made);
+        made->eviction_policy = engine->plan.options.eviction_policy;
+        made->schedule_policy = engine->plan.options.schedule_policy;
+        made->page_tokens = engine->plan.options.page_tokens;
+        for (struct report_wait *wait = waits->next; wait; wait = wait->next) *wait->report = *made;
+    }
+    pthread_mutex_lock(&engine->lock);
+    for (struct report_wait *wait = waits, *next; wait; wait = next) {
+        next = wait->next; /* it is gone once its thread sees that it is done */
+        wait->status = status;
+        wait->is_done = true;
+    }
+    pthread_cond_broadcast(&engine->reported);
+    pthread_mutex_unlock(&engine->lock);
 }
 
 static void begin(struct radish_engine *engine, struct engine_request *request) {
@@ -120,11 +148,14 @@ static void end_late(struct radish_engine *engine) {
 }
 
 /* Requests whose first choice has been admitted are no longer queued. */
-static void count_admitted(struct radish_engine *engine, const struct sched_step *step) {
+static void count_admitted(struct radish_engine *engine, const struct sched_step *step,
+                           uint64_t now_ns) {
     for (uint32_t i = 0; i < step->n_new_seqs; i++) {
         struct engine_choice *choice = step->admitted[i]->user;
+        if (choice->request->is_hidden) continue;
         choice->request->is_admitted = true;
         engine->n_admitted++;
+        radix_watch_add(&engine->watch, engine->model, choice->request->id, &choice->seq, now_ns);
     }
 }
 
@@ -176,15 +207,17 @@ static void log_step(struct radish_engine *engine, const struct sched_step *step
 static void step(struct radish_engine *engine) {
     struct sched_step step;
     uint64_t begun_ns = clock_ns();
+    shadow_begin(engine);
     const struct batch *batch = sched_fill(engine->sched, begun_ns, &step);
     RADISH_INVARIANT(batch->n_tokens || sched_is_idle(engine->sched),
                      "sequences are waiting, but none can run");
     if (!batch->n_tokens) return;
-    count_admitted(engine, &step);
+    count_admitted(engine, &step, begun_ns);
     engine->totals.steps_total++;
     engine->totals.prompt_tokens_total += step.n_prefill_tokens + step.n_cached_tokens;
     engine->totals.cached_tokens_total += step.n_cached_tokens;
     output_step(engine, batch, begun_ns);
+    shadow_yield(engine);
     log_step(engine, &step);
 }
 
@@ -203,8 +236,10 @@ void *engine_run(void *user) {
             end_request(engine, aborts, RADISH_E_ABORTED);
         }
         end_late(engine);
+        report(engine, goes_on ? RADISH_OK : RADISH_AGAIN);
         if (goes_on) step(engine);
     }
+    shadow_drop(engine);
     for (struct engine_request *r = engine->live_head, *next; r; r = next) {
         next = r->live_next;
         end_request(engine, r, RADISH_E_ABORTED);

@@ -108,6 +108,10 @@ static bool has_started(const struct engine_choice *choice) {
 void output_end(struct radish_engine *engine, struct engine_choice *choice,
                 enum radish_finish finish, enum radish_status status) {
     struct engine_request *request = choice->request;
+    if (request->is_hidden) {
+        shadow_drop(engine);
+        return;
+    }
     uint32_t n_choices = choice->idx == 0 ? request->n_choices : 1;
     end_choice(engine, choice, finish, status);
     for (uint32_t i = 1; i < n_choices; i++)
@@ -178,7 +182,7 @@ static void sample_row(void *user, uint32_t item, uint32_t worker) {
         sampler_logprobs(sampler, row->logits, r->prompt[row->position + 1], r->n_top_logprobs,
                          result);
     }
-    if (!row->is_sampled) return;
+    if (!row->is_sampled || choice->request->is_hidden) return;
     float *logits = row->logits;
     if (row->is_shared) {
         size_t n_vocab = engine->model->config.n_vocab;
@@ -240,7 +244,9 @@ static void take_row(struct radish_engine *engine, struct engine_row *row) {
         if (is_last) send_prompt_tokens(engine, choice);
     }
     if (!row->is_sampled) return;
-    if (row->result.status != RADISH_OK)
+    if (choice->request->is_hidden)
+        shadow_compare(engine, row->logits);
+    else if (row->result.status != RADISH_OK)
         fail_row(engine, choice);
     else
         take_token(engine, choice, &row->result);
@@ -330,6 +336,7 @@ void output_step(struct radish_engine *engine, const struct batch *batch, uint64
         if (status != RADISH_OK) break;
         uint32_t n_rows = find_owners(engine, batch, logits, n, &cursor);
         show_logits(engine, n_rows);
+        for (uint32_t i = 0; i < n_rows; i++) shadow_look(engine, &engine->rows[i]);
         device_parallel(engine->device, n_rows, sample_row, engine);
         for (uint32_t i = 0; i < n_rows; i++) take_row(engine, &engine->rows[i]);
     }

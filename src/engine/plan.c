@@ -52,18 +52,19 @@ static enum radish_status find_name(const char *flag, const char *name, const ch
     return status;
 }
 
+#define PLAN_NAME(suffix, name) name,
+static const char *const schedule_names[] = {SCHED_POLICY_TABLE(PLAN_NAME)};
+static const char *const eviction_names[] = {RADIX_POLICY_TABLE(PLAN_NAME)};
+#undef PLAN_NAME
+
 static enum radish_status read_policies(const struct radish_engine_options *options,
                                         struct sched_options *sched_out, struct radish_error *err) {
-#define PLAN_NAME(suffix, name) name,
-    static const char *const schedule[] = {SCHED_POLICY_TABLE(PLAN_NAME)};
-    static const char *const eviction[] = {RADIX_POLICY_TABLE(PLAN_NAME)};
-#undef PLAN_NAME
     uint32_t idx;
     *sched_out = (struct sched_options){0};
-    RADISH_TRY(find_name("schedule-policy", options->schedule_policy, schedule, SCHED_POLICY_COUNT,
-                         &idx, err));
+    RADISH_TRY(find_name("schedule-policy", options->schedule_policy, schedule_names,
+                         SCHED_POLICY_COUNT, &idx, err));
     sched_out->policy = (enum sched_policy)idx;
-    RADISH_TRY(find_name("radix-eviction-policy", options->eviction_policy, eviction,
+    RADISH_TRY(find_name("radix-eviction-policy", options->eviction_policy, eviction_names,
                          RADIX_POLICY_COUNT, &idx, err));
     sched_out->kv.policy = (enum radix_policy)idx;
     return RADISH_OK;
@@ -115,6 +116,12 @@ enum radish_status plan_options(const struct radish_engine_options *given,
     if (!options.schedule_policy) options.schedule_policy = "lpm";
     struct sched_options policies;
     RADISH_TRY(read_policies(&options, &policies, err));
+    options.schedule_policy = schedule_names[policies.policy]; /* those of the caller may go */
+    options.eviction_policy = eviction_names[policies.kv.policy];
+    if (options.shadow_check && options.is_cache_off)
+        return error_set_field(err, RADISH_E_INVALID, "shadow-check",
+                               "--shadow-check checks the cache, which --disable-radix-cache "
+                               "switches off: give one of them");
     if (!options.device) options.device = "cpu";
     *options_out = options;
     return RADISH_OK;
@@ -148,7 +155,8 @@ static enum radish_status plan_scratch(struct engine_plan *plan, const struct ra
     plan->kv_slot_bytes = runner.kv_slot_bytes + per_slot + SLOT_SLACK_BYTES;
     plan->scratch_bytes = runner.scratch_bytes +
                           (uint64_t)device_n_threads(device) * model->config.n_vocab * 24 +
-                          (bytes > per_slot * n_slots ? bytes - per_slot * n_slots : 0);
+                          (bytes > per_slot * n_slots ? bytes - per_slot * n_slots : 0) +
+                          (plan->options.shadow_check ? 4 * (uint64_t)n_slots : 0);
     return RADISH_OK;
 }
 

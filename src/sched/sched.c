@@ -42,7 +42,7 @@
 
 enum {
     TWIN_TOKENS = 32,       /* common tokens that are worth waiting for; SGLang's number */
-    FIRST_CHUNK_TOKENS = 32 /* beside streams, before anything was measured */
+    FIRST_CHUNK_TOKENS = 32 /* beside streams: before anything was measured, and for background */
 };
 #define STALL_SHARE                                                                                \
     0.8 /* of the stall bound is planned for; the rest is for what was not foreseen */
@@ -299,16 +299,24 @@ static void add_chunk(struct sched *s, struct sched_seq *seq, struct budget *bud
     if (budget->is_timed) budget->ns -= pace_chunk_ns(&s->pace, n, seq->n_cached);
     budget->n_tokens -= n;
     s->pace_step.position_sum += n * ((double)seq->n_cached + ((double)n - 1) / 2);
-    s->step.n_prefill_seqs++;
-    s->step.n_prefill_tokens += n;
+    s->step.n_prefill_seqs += !seq->is_background;
+    *(seq->is_background ? &s->step.n_background_tokens : &s->step.n_prefill_tokens) += n;
     add_rows(s, seq, n);
     if (seq->n_cached == seq_n_known(seq)) seq->state = SCHED_SEQ_DECODING;
 }
 
+/* Background sequences come last, and beside streams get no more than a stream hardly notices. */
 static void add_chunks(struct sched *s) {
     struct budget budget = make_budget(s);
-    for (struct sched_seq *seq = s->running.head; seq; seq = seq->next)
-        if (seq->state == SCHED_SEQ_PREFILLING) add_chunk(s, seq, &budget);
+    uint32_t n_background = 0;
+    for (struct sched_seq *seq = s->running.head; seq; seq = seq->next) {
+        n_background += seq->is_background;
+        if (seq->state == SCHED_SEQ_PREFILLING && !seq->is_background) add_chunk(s, seq, &budget);
+    }
+    if (s->step.n_decode_seqs && budget.n_tokens > FIRST_CHUNK_TOKENS)
+        budget.n_tokens = FIRST_CHUNK_TOKENS;
+    for (struct sched_seq *seq = s->running.head; seq && n_background; seq = seq->next)
+        if (seq->state == SCHED_SEQ_PREFILLING && seq->is_background) add_chunk(s, seq, &budget);
     s->n_waiting = 0;
     for (const struct sched_seq *seq = s->running.head; seq; seq = seq->next)
         s->n_waiting += seq->is_waiting;
@@ -340,7 +348,7 @@ const struct batch *sched_fill(struct sched *s, uint64_t now_ns, struct sched_st
     s->step.n_waiting_seqs = s->n_waiting;
     s->step.new_token_ratio = s->ratio;
     s->pace_step.n_decodes = s->step.n_decode_seqs;
-    s->pace_step.n_prefill_tokens = s->step.n_prefill_tokens;
+    s->pace_step.n_prefill_tokens = s->step.n_prefill_tokens + s->step.n_background_tokens;
     s->is_open = s->batch.n_tokens > 0;
     *step_out = s->step;
     return &s->batch;

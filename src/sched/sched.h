@@ -74,6 +74,7 @@ struct sched_seq {
                                 from */
     uint32_t namespace_id;   /* shares only with its like */
     bool is_cache_off;       /* neither uses nor feeds the tree */
+    bool is_background;      /* behind all others: in the queue, for chunks, in keeping its slots */
     int32_t priority;        /* higher first, with has_priorities */
     uint64_t arrived_ns;     /* same clock as sched_fill() */
     void *user;              /* batch_seq.user points to the sequence, this to its owner */
@@ -114,6 +115,7 @@ struct sched_step {
     uint32_t n_prefill_seqs; /* sequences with a prefill chunk in it */
     uint32_t n_new_seqs;     /* admitted for the first time, and not going on from output */
     uint32_t n_prefill_tokens;
+    uint32_t n_background_tokens; /* prefill of background sequences, which nothing else counts */
     uint32_t n_cached_tokens; /* of new prompts, found in the tree: at admission or by waiting */
     uint32_t n_decode_seqs;
     uint32_t n_waiting_seqs;   /* twins */

@@ -65,6 +65,7 @@ static void send_back(struct sched *s, struct sched_seq *seq) {
 }
 
 static bool loses_less(const struct sched_seq *a, const struct sched_seq *b) {
+    if (a->is_background != b->is_background) return a->is_background;
     if (a->n_output != b->n_output) return a->n_output < b->n_output;
     return a->n_prompt > b->n_prompt;
 }

@@ -47,6 +47,7 @@ static enum sched_policy policy_of(const struct sched *s) {
 }
 
 static bool precedes(const struct sched *s, const struct sched_seq *a, const struct sched_seq *b) {
+    if (a->is_background != b->is_background) return b->is_background;
     if (s->options.has_priorities && a->priority != b->priority) return a->priority > b->priority;
     if (a->is_front != b->is_front) return a->is_front;
     uint64_t key_a = a->is_front ? a->arrived_ns : a->order_key;

@@ -49,15 +49,20 @@ static unsigned differs(const char *key, const char *guess, size_t guess_len) {
     return difference;
 }
 
-bool api_keys_accept(const struct api_keys *keys, const char *authorization) {
+bool api_keys_find(const struct api_keys *keys, const char *authorization, uint32_t *idx_out) {
     static const char scheme[] = "Bearer ";
+    *idx_out = API_KEY_NONE;
     if (!keys->n) return true;
     if (!authorization || strncasecmp(authorization, scheme, sizeof scheme - 1)) return false;
     const char *guess = authorization + sizeof scheme - 1;
     while (*guess == ' ') guess++;
     size_t guess_len = strlen(guess);
     while (guess_len && guess[guess_len - 1] == ' ') guess_len--;
-    unsigned n_equal = 0;
-    for (size_t i = 0; i < keys->n; i++) n_equal += !differs(keys->keys[i], guess, guess_len);
-    return n_equal != 0;
+    for (size_t i = keys->n; i-- > 0;)
+        if (!differs(keys->keys[i], guess, guess_len)) *idx_out = (uint32_t)i;
+    return *idx_out != API_KEY_NONE;
+}
+
+bool api_keys_accept(const struct api_keys *keys, const char *authorization) {
+    return api_keys_find(keys, authorization, &(uint32_t){0});
 }

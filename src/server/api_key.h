@@ -22,4 +22,8 @@ void api_keys_deinit(struct api_keys *keys);
  * of a key were guessed. */
 bool api_keys_accept(const struct api_keys *keys, const char *authorization);
 
+/* The same, and which key it was: *idx_out is its index, or API_KEY_NONE. */
+#define API_KEY_NONE UINT32_MAX
+bool api_keys_find(const struct api_keys *keys, const char *authorization, uint32_t *idx_out);
+
 #endif

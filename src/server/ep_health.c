@@ -17,8 +17,10 @@ enum radish_status ep_health(struct exchange *ex, struct radish_error *err) {
     if (is_stopping) reply_add_header(&ex->reply, "Retry-After", "1");
     buf_printf(&ex->reply.body,
                "{\"status\":\"%s\",\"requests_running\":%u,\"requests_queued\":%u,"
-               "\"kv_slots_total\":%" PRIu64 ",\"kv_slots_free\":%" PRIu64 ",\"connections\":%u}",
+               "\"kv_slots_total\":%" PRIu64 ",\"kv_slots_free\":%" PRIu64
+               ",\"kv_slots_cached\":%" PRIu64 ",\"connections\":%u}",
                is_stopping ? "stopping" : "ok", info.requests_running, info.requests_queued,
-               info.kv_slots_total, info.kv_slots_free, atomic_load(&server->n_connections));
+               info.kv_slots_total, info.kv_slots_free + info.kv_slots_evictable,
+               info.kv_slots_evictable, atomic_load(&server->n_connections));
     return RADISH_OK;
 }

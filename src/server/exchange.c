@@ -22,6 +22,7 @@ struct exchange *exchange_create(struct server *server, const char *path) {
     struct exchange *ex = mem_zalloc(1, sizeof *ex);
     if (!ex) return NULL;
     ex->server = server;
+    ex->key_idx = API_KEY_NONE;
     ex->path = mem_strndup(path, strlen(path));
     if (!ex->path) {
         free(ex);

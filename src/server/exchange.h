@@ -30,6 +30,7 @@ struct exchange {
     struct reply reply;
     char warning[REPLY_HEADER_BYTES]; /* for X-Radish-Warning; "" none */
     const char *error_code;           /* of the error a handler returns, a literal or NULL */
+    uint32_t key_idx;                 /* of the API key it came with, or API_KEY_NONE */
 
     /* READING: the connection's HTTP thread only. Later: the preparing thread's. */
     struct buf body;

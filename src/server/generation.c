@@ -22,17 +22,24 @@
 #include <string.h>
 #include <time.h>
 
-static char *make_head(struct exchange *ex, enum api_shape shape, const char *rid,
+static char *make_id(enum api_shape shape, const char *rid) {
+    struct buf id;
+    buf_init(&id, 0);
+    if (rid)
+        buf_append_str(&id, rid);
+    else
+        buf_printf(&id, "%s-%016" PRIx64 "%08" PRIx64, shape == API_CHAT ? "chatcmpl" : "cmpl",
+                   rng_seed_from_system(), rng_seed_from_system() >> 32);
+    return buf_take(&id, &(size_t){0});
+}
+
+static char *make_head(struct exchange *ex, enum api_shape shape, const char *id,
                        bool is_streamed) {
     struct buf head;
+    if (!id) return NULL;
     buf_init(&head, 0);
     json_out_key(&head, "id");
-    if (rid)
-        json_out_string(&head, rid, strlen(rid));
-    else
-        buf_printf(&head, "\"%s-%016" PRIx64 "%08" PRIx64 "\"",
-                   shape == API_CHAT ? "chatcmpl" : "cmpl", rng_seed_from_system(),
-                   rng_seed_from_system() >> 32);
+    json_out_string(&head, id, strlen(id));
     const char *object = shape == API_COMPLETIONS ? "text_completion"
                          : is_streamed            ? "chat.completion.chunk"
                                                   : "chat.completion";
@@ -60,7 +67,8 @@ struct generation *generation_create(struct exchange *ex, enum api_shape shape,
     g->n_choices_left = g->n_choices;
     g->calls = mem_zalloc(n_calls, sizeof *g->calls);
     g->choices = mem_zalloc(g->n_choices, sizeof *g->choices);
-    g->head = make_head(ex, shape, params->rid, params->is_streamed);
+    g->id = make_id(shape, params->rid);
+    g->head = make_head(ex, shape, g->id, params->is_streamed);
     if (!g->calls || !g->choices || !g->head) {
         generation_destroy(g);
         return NULL;
@@ -83,6 +91,7 @@ void generation_destroy(struct generation *g) {
     }
     free(g->calls);
     free(g->choices);
+    free(g->id);
     free(g->head);
     buf_deinit(&g->pending);
     buf_deinit(&g->log);
@@ -126,7 +135,7 @@ static enum radish_status find_failure(struct generation *g, const struct radish
     if (event->finish == RADISH_FINISH_ERROR)
         return event->status ? event->status : RADISH_E_INTERNAL;
     /* Aborted before it gave anything, in the queue for instance: there is no answer to end. */
-    if (event->finish == RADISH_FINISH_ABORT && !g->has_tokens)
+    if (event->finish == RADISH_FINISH_ABORT && !g->has_tokens && !g->is_abort_asked)
         return event->status ? event->status : RADISH_E_ABORTED;
     return RADISH_OK;
 }

@@ -55,6 +55,7 @@ struct generation {
     uint32_t n_choices;     /* n * n_calls */
     struct call *calls;     /* [n_calls] */
     struct choice *choices; /* [n_choices] formatting side */
+    char *id;               /* of the reply: the client's rid, or made up */
     char *head; /* "id":...,"object":...,"created":...,"model":..., of every object it sends */
 
     /* Engine side; exchange's lock. */
@@ -65,6 +66,7 @@ struct generation {
     bool has_event;
     bool has_tokens;
     bool is_abort_wanted;
+    bool is_abort_asked; /* by /abort_request: an answer that has nothing yet still ends as one */
     enum radish_status failure; /* the first: refuses the reply, or ends the stream with an error */
 
     /* Formatting side. */

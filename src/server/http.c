@@ -103,7 +103,7 @@ static void check_access(struct exchange *ex) {
     struct server *server = ex->server;
     const char *coding = find_header(ex, "Content-Encoding");
     if (ex->route->flags & ROUTE_KEY &&
-        !api_keys_accept(&server->keys, find_header(ex, "Authorization"))) {
+        !api_keys_find(&server->keys, find_header(ex, "Authorization"), &ex->key_idx)) {
         refuse(ex, 401, "invalid_api_key",
                "this server needs an API key: send \"Authorization: Bearer KEY\"");
         reply_add_header(&ex->reply, "WWW-Authenticate", "Bearer");

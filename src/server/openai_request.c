@@ -8,6 +8,7 @@
 
 #include "base/status.h"
 #include "exchange.h"
+#include "namespace_key.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -44,12 +45,28 @@ enum radish_status openai_request_parse(struct openai_request *r, struct exchang
     return RADISH_OK;
 }
 
+static enum radish_status set_namespace(struct openai_request *r, const struct exchange *ex,
+                                        struct radish_error *err) {
+    struct radish_request *request = &r->params.request;
+    uint32_t key_idx = ex->server->isolates_keys ? ex->key_idx : API_KEY_NONE;
+    char *key = arena_alloc(&r->arena, NAMESPACE_KEY_BYTES_MAX);
+    if (!key) return error_nomem(err);
+    request->namespace_len =
+        namespace_key_write(key_idx, r->params.extra_key, r->params.cache_salt, key);
+    request->namespace_key = key;
+    return RADISH_OK;
+}
+
 enum radish_status openai_request_open(struct openai_request *r, struct exchange *ex,
                                        enum api_shape shape, struct radish_error *err) {
     struct radish_sampling defaults;
     radish_model_sampling(ex->server->model, &defaults);
     RADISH_TRY(openai_request_parse(r, ex, shape, err));
-    return openai_params_read(r->root, shape, &defaults, &r->arena, &r->params, err);
+    RADISH_TRY(openai_params_read(r->root, shape, &defaults, &r->arena, &r->params, err));
+    if (r->params.request.priority && !ex->server->has_priorities)
+        exchange_warn(ex, "priority",
+                      "priority has no effect without --enable-priority-scheduling");
+    return set_namespace(r, ex, err);
 }
 
 void openai_request_close(struct openai_request *r) {

@@ -282,6 +282,19 @@ static enum radish_status read_switches(yyjson_val *root, struct openai_params *
     return RADISH_OK;
 }
 
+/* One of the strings that name a namespace; "" is none. */
+static enum radish_status read_namespace(yyjson_val *root, const char *name, const char **out,
+                                         struct radish_error *err) {
+    yyjson_val *val = json_get(root, name);
+    RADISH_TRY(json_get_str(root, name, out, err));
+    if (is_given(val) && yyjson_get_len(val) > OPENAI_NAMESPACE_BYTES_MAX)
+        return error_set_field(err, RADISH_E_INVALID, name,
+                               "%s must have at most %d bytes, not %zu", name,
+                               OPENAI_NAMESPACE_BYTES_MAX, yyjson_get_len(val));
+    if (*out && !**out) *out = NULL;
+    return RADISH_OK;
+}
+
 static enum radish_status read_names(yyjson_val *root, struct openai_params *p,
                                      struct radish_error *err) {
     RADISH_TRY(json_get_str(root, "model", &p->model, err));
@@ -289,6 +302,12 @@ static enum radish_status read_names(yyjson_val *root, struct openai_params *p,
     if (p->rid && (!*p->rid || strlen(p->rid) > OPENAI_RID_BYTES_MAX))
         return error_set_field(err, RADISH_E_INVALID, "rid", "rid must have 1 to %d bytes",
                                OPENAI_RID_BYTES_MAX);
+    RADISH_TRY(read_namespace(root, "extra_key", &p->extra_key, err));
+    RADISH_TRY(read_namespace(root, "cache_salt", &p->cache_salt, err));
+    int64_t priority = 0;
+    RADISH_TRY(
+        json_get_i64(root, "priority", -OPENAI_PRIORITY_MAX, OPENAI_PRIORITY_MAX, &priority, err));
+    p->request.priority = (int32_t)priority;
     return RADISH_OK;
 }
 

@@ -11,12 +11,19 @@
 #include "base/json.h"
 #include "openai_fields.h"
 
-enum { OPENAI_PROMPTS_MAX = 256, OPENAI_RID_BYTES_MAX = 128 };
+enum {
+    OPENAI_PROMPTS_MAX = 256,
+    OPENAI_RID_BYTES_MAX = 128,
+    OPENAI_NAMESPACE_BYTES_MAX = 1024,
+    OPENAI_PRIORITY_MAX = 1000000000
+};
 
 struct openai_params {
     struct radish_request request; /* without prompt, callbacks and user */
     const char *model;             /* or NULL: none was named */
     const char *rid;               /* the id the client wants, or NULL */
+    const char *extra_key;  /* prefixes are shared with requests that have the same, or NULL */
+    const char *cache_salt; /* the same, under another name: see namespace_key.h */
     bool is_streamed;
     bool has_usage_chunk;     /* stream_options.include_usage */
     bool has_usage_in_chunks; /* stream_options.continuous_usage_stats */

@@ -12,6 +12,7 @@
 
 static const struct route routes[] = {
     {"GET", "/health", 0, ep_health},
+    {"GET", "/radix", BULK, ep_radix},
     {"GET", "/v1/models", ROUTE_KEY, ep_models_list},
     {"GET", "/v1/models/", ROUTE_KEY | ROUTE_PREFIX, ep_models_get},
     {"POST", "/v1/chat/completions", WORK, ep_chat},
@@ -21,6 +22,7 @@ static const struct route routes[] = {
     {"POST", "/detokenize", BULK, ep_detokenize},
     {"POST", "/v1/detokenize", BULK, ep_detokenize},
     {"POST", "/apply-template", WORK, ep_template},
+    {"POST", "/abort_request", ROUTE_KEY, ep_abort},
 };
 
 static bool has_path(const struct route *route, const char *path) {

@@ -172,6 +172,9 @@ static enum radish_status open_parts(struct server *server, struct radish_error 
     server->served_name = mem_strndup(name, strlen(name));
     if (!server->served_name) return error_nomem(err);
     RADISH_TRY(api_keys_init(&server->keys, o->api_keys, o->n_api_keys, err));
+    server->isolates_keys = o->isolation == SERVER_ISOLATION_AUTO
+                                ? server->keys.n > 1
+                                : o->isolation == SERVER_ISOLATION_ON && server->keys.n;
     RADISH_TRY(watcher_open(connections_hard_max(o), exchange_on_gone, &server->watcher, err));
     RADISH_TRY(prepare_open(o->n_prepare_threads, &server->prepare, err));
     RADISH_TRY(open_listener(o, &fd, err));
@@ -192,6 +195,7 @@ enum radish_status server_open(struct radish_model *model, struct radish_engine 
     server->options = *options;
     server->created_seconds = (int64_t)time(NULL);
     server->context_tokens = info.context_tokens;
+    server->has_priorities = info.has_priorities;
     if (info.kv_slots_total < server->context_tokens)
         server->context_tokens = (uint32_t)info.kv_slots_total;
     pthread_mutex_init(&server->lock, NULL);
@@ -244,8 +248,8 @@ bool server_wait_drained(struct server *server, double seconds) {
     return is_drained;
 }
 
-/* Calls `visit` for every exchange in work, each with a reference of ours, no lock held. */
-static void visit_exchanges(struct server *server, void (*visit)(struct exchange *ex)) {
+void server_visit_exchanges(struct server *server, void (*visit)(struct exchange *ex, void *user),
+                            void *user) {
     pthread_mutex_lock(&server->lock);
     uint32_t n = 0, n_max = server->n_exchanges;
     struct exchange **list = mem_zalloc(n_max, sizeof *list);
@@ -253,20 +257,30 @@ static void visit_exchanges(struct server *server, void (*visit)(struct exchange
         if (exchange_try_ref(ex)) list[n++] = ex;
     pthread_mutex_unlock(&server->lock);
     for (uint32_t i = 0; i < n; i++) {
-        visit(list[i]);
+        visit(list[i], user);
         exchange_unref(list[i]);
     }
     free(list);
+}
+
+static void abort_one(struct exchange *ex, void *user) {
+    (void)user;
+    exchange_abort(ex);
+}
+
+static void leave_one(struct exchange *ex, void *user) {
+    (void)user;
+    exchange_set_gone(ex);
 }
 
 void server_close(struct server *server) {
     if (!server) return;
     server_begin_stop(server);
     atomic_store(&server->is_aborting, true);
-    visit_exchanges(server, exchange_abort);
+    server_visit_exchanges(server, abort_one, NULL);
     server_wait_drained(server, CLOSE_NOTICE_SECONDS);
     atomic_store(&server->is_closing, true);
-    visit_exchanges(server, exchange_set_gone);
+    server_visit_exchanges(server, leave_one, NULL);
     MHD_stop_daemon(server->daemon);
     while (!server_wait_drained(server, 10))
         log_warn("server", "waiting for the engine to end %u requests", server->n_exchanges);

@@ -16,6 +16,13 @@
 
 struct server;
 
+/* Whether requests with different API keys share what is cached. */
+enum server_isolation {
+    SERVER_ISOLATION_AUTO, /* where there are several keys, they do not */
+    SERVER_ISOLATION_ON,
+    SERVER_ISOLATION_OFF
+};
+
 /* Zero-initialise, then set what differs. 0 or NULL means the default in brackets. */
 struct server_options {
     const char *host;              /* ["127.0.0.1"] an address or a name to bind */
@@ -23,6 +30,7 @@ struct server_options {
     const char *served_model_name; /* [the model's own name] */
     const char *const *api_keys;   /* [n_api_keys] any of them is accepted; none: no key needed */
     size_t n_api_keys;
+    enum server_isolation isolation;
     uint64_t body_bytes_max;     /* [64 MiB] a request's body; larger: 413 */
     uint32_t connections_max;    /* [2048] past it generation requests get 503 */
     uint32_t stream_interval;    /* [1] tokens of a choice between two chunks of its stream */

@@ -23,6 +23,8 @@ struct server {
     struct server_options options; /* defaults filled in; its pointers are not used after open */
     char *served_name;
     struct api_keys keys;
+    bool isolates_keys;
+    bool has_priorities;     /* the engine looks at them */
     int64_t created_seconds; /* of the model card: when the server opened */
     char url[128];
     uint16_t port;
@@ -44,5 +46,9 @@ struct server {
     struct exchange *first; /* doubly linked */
     uint32_t n_exchanges;
 };
+
+/* Calls visit for every exchange in work, with a reference of ours and no lock held. */
+void server_visit_exchanges(struct server *server, void (*visit)(struct exchange *ex, void *user),
+                            void *user);
 
 #endif

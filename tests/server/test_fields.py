@@ -159,7 +159,6 @@ UNSUPPORTED = {
     "use_beam_search": True,
     "best_of": 3,
     "lora_path": "x",
-    "priority": 1,
     "prompt_logprobs": 1,
     "truncate_prompt_tokens": 5,
     "return_hidden_states": True,
@@ -191,8 +190,8 @@ def test_known_but_unsupported_fields_are_400(server):
 def test_known_fields_with_what_happens_anyway_are_served_without_a_warning(server):
     fields = {name: None for name in {**UNSUPPORTED, **UNSUPPORTED_CHAT} if name != "best_of"}
     fields |= {"response_format": {"type": "text"}, "parallel_tool_calls": True, "best_of": 1,
-               "modalities": ["text"], "priority": 0, "user": "u", "metadata": {"a": "b"},
-               "extra_key": "k", "cache_salt": "s", "tools": [], "tool_choice": "auto"}
+               "modalities": ["text"], "priority": 0, "extra_key": "", "user": "u", "metadata": {"a": "b"},
+               "cache_salt": "s", "tools": [], "tool_choice": "auto"}
     answer = ask(server, True, **fields)
     assert answer.status == 200, answer.body
     assert "x-radish-warning" not in answer.headers

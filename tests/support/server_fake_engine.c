@@ -55,7 +55,7 @@ struct radish_engine {
 
 void fake_reset(void) {
     fake.step_us = fake.submits_left = fake.error_after = fake.n_aborts = fake.output_bytes = 0;
-    fake.is_decoding_held = false;
+    fake.is_decoding_held = fake.is_cache_off = fake.is_stopped = false;
     fake.has_no_template = fake.has_broken_template = false;
     fake.is_held = fake.is_queue_full = fake.fails_at_once = fake.has_bad_logprobs = false;
 }
@@ -416,4 +416,33 @@ void radish_engine_info(struct radish_engine *e, struct radish_engine_info *info
                                             .requests_queued = fake.is_held ? e->n_requests : 0,
                                             .kernels = ""};
     pthread_mutex_unlock(&e->lock);
+}
+
+/* Fixed numbers: one prefix, "abc", and one miss, "d" behind it. */
+enum radish_status radish_engine_radix_report(struct radish_engine *e,
+                                              struct radish_radix_report *report_out,
+                                              struct radish_error *err) {
+    (void)e;
+    *report_out = (struct radish_radix_report){.is_enabled = !fake.is_cache_off,
+                                               .eviction_policy = "lru",
+                                               .schedule_policy = "lpm",
+                                               .page_tokens = 1,
+                                               .tokens_total = FAKE_SLOTS,
+                                               .tokens_free = FAKE_SLOTS - 8,
+                                               .tokens_evictable = 5,
+                                               .tokens_pinned = 2,
+                                               .tokens_private = 1,
+                                               .n_nodes = 3,
+                                               .n_namespaces = 1,
+                                               .n_prefixes = 1,
+                                               .prefixes = {{3, 4, 1, 2, {'a', 'b', 'c'}}},
+                                               .n_misses = 1};
+    report_out->misses[0] = (struct radish_miss_record){.request = 9,
+                                                        .age_seconds = 1.5,
+                                                        .n_prompt = 6,
+                                                        .n_cached = 3,
+                                                        .miss = RADISH_MISS_EVICTED,
+                                                        .n_tokens = 4,
+                                                        .tokens = {'a', 'b', 'c', 'd'}};
+    return fake.is_stopped ? error_set(err, RADISH_AGAIN, "the engine is stopping") : RADISH_OK;
 }

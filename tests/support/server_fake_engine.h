@@ -25,6 +25,8 @@ struct fake_control {
     _Atomic bool has_broken_template; /* it has one that does not compile */
     _Atomic bool is_decoding_held;    /* radish_detokenize() waits */
     _Atomic bool has_bad_logprobs;    /* infinities and NaN */
+    _Atomic bool is_cache_off;        /* the report says so */
+    _Atomic bool is_stopped;          /* no report is to be had */
     _Atomic uint32_t n_aborts;        /* of requests that still ran */
     _Atomic uint32_t output_bytes;    /* bytes of text per token instead of one; 0 = one */
 };
