@@ -14,6 +14,7 @@ static const struct {
     int (*run)(const struct args *args);
 } benches[] = {
     {"radix", bench_radix},
+    {"sched", bench_sched},
 };
 
 enum { N_BENCHES = sizeof benches / sizeof *benches };

@@ -74,7 +74,8 @@ static const struct command commands[] = {
      cmd_info},
     {"bench", COMMAND_BENCH, "NAME [flags]", false, "measure a part of radish on this machine",
      "Prints figures as a table: the median of several runs, with the smallest and the largest.\n"
-     "NAME is: radix (the prefix tree: match, insert, evict at 1,000 to 1,000,000 nodes).",
+     "NAME is: radix (the prefix tree: match, insert, evict at 1,000 to 1,000,000 nodes), sched\n"
+     "(the scheduler: a step with 1, 32, 256 sequences running).",
      cmd_bench},
 };
 
