@@ -19,6 +19,10 @@
 
 struct fake_control fake;
 
+static pthread_mutex_t namespace_lock = PTHREAD_MUTEX_INITIALIZER;
+static char namespace_key[RADISH_NAMESPACE_MAX];
+static size_t namespace_len;
+
 enum { REQUESTS_MAX = 4096, IDLE_US = 200 };
 
 struct radish_model {
@@ -55,9 +59,26 @@ struct radish_engine {
 
 void fake_reset(void) {
     fake.step_us = fake.submits_left = fake.error_after = fake.n_aborts = fake.output_bytes = 0;
-    fake.is_decoding_held = fake.is_cache_off = fake.is_stopped = false;
+    fake.is_decoding_held = fake.is_cache_off = fake.is_stopped = fake.has_priorities = false;
+    fake.priority = 0;
     fake.has_no_template = fake.has_broken_template = false;
     fake.is_held = fake.is_queue_full = fake.fails_at_once = fake.has_bad_logprobs = false;
+}
+
+size_t fake_namespace(char out[RADISH_NAMESPACE_MAX]) {
+    pthread_mutex_lock(&namespace_lock);
+    size_t len = namespace_len;
+    memcpy(out, namespace_key, len);
+    pthread_mutex_unlock(&namespace_lock);
+    return len;
+}
+
+static void keep_namespace(const struct radish_request *request) {
+    pthread_mutex_lock(&namespace_lock);
+    namespace_len = request->namespace_len;
+    if (namespace_len) memcpy(namespace_key, request->namespace_key, namespace_len);
+    pthread_mutex_unlock(&namespace_lock);
+    fake.priority = request->priority;
 }
 
 /* ---- model */
@@ -383,6 +404,7 @@ enum radish_status radish_engine_submit(struct radish_engine *e,
         free(prompt);
         return error_nomem(err);
     }
+    keep_namespace(request);
     r->request = *request;
     r->prompt = memcpy(prompt, request->prompt, request->n_prompt * sizeof *prompt);
     r->n_running = r->request.n = request->n ? request->n : 1;
@@ -414,6 +436,7 @@ void radish_engine_info(struct radish_engine *e, struct radish_engine_info *info
                                             .kv_slots_free = FAKE_SLOTS - e->slots_used,
                                             .requests_running = fake.is_held ? 0 : e->n_requests,
                                             .requests_queued = fake.is_held ? e->n_requests : 0,
+                                            .has_priorities = fake.has_priorities,
                                             .kernels = ""};
     pthread_mutex_unlock(&e->lock);
 }

@@ -27,6 +27,8 @@ struct fake_control {
     _Atomic bool has_bad_logprobs;    /* infinities and NaN */
     _Atomic bool is_cache_off;        /* the report says so */
     _Atomic bool is_stopped;          /* no report is to be had */
+    _Atomic bool has_priorities;      /* the engine looks at them */
+    _Atomic int32_t priority;         /* of the last request submitted */
     _Atomic uint32_t n_aborts;        /* of requests that still ran */
     _Atomic uint32_t output_bytes;    /* bytes of text per token instead of one; 0 = one */
 };
@@ -34,5 +36,8 @@ struct fake_control {
 extern struct fake_control fake;
 
 void fake_reset(void);
+
+/* The namespace key of the last request submitted, written to out; returns its length. */
+size_t fake_namespace(char out[RADISH_NAMESPACE_MAX]);
 
 #endif
