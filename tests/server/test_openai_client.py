@@ -44,7 +44,7 @@ def test_chat_reply(server):
     assert choice.finish_reason == "length" and choice.logprobs is None
     assert reply.usage.completion_tokens == 8
     assert reply.usage.total_tokens == reply.usage.prompt_tokens + 8
-    assert reply.usage.prompt_tokens_details.cached_tokens == 0
+    assert 0 <= reply.usage.prompt_tokens_details.cached_tokens < reply.usage.prompt_tokens
 
 
 def test_chat_stream_says_what_the_reply_says(server):
