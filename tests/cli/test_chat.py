@@ -13,6 +13,14 @@ def test_each_line_on_a_pipe_gets_an_answer(radish, llama):
     assert done.stdout.startswith(one) and len(done.stdout) > len(one)
 
 
+def test_a_chat_explains_its_misses_and_checks_its_hits_when_asked(radish, llama):
+    done = radish("chat", llama, *FLAGS, "--explain-miss", "--shadow-check", "1", stdin="Hello\nHow are you?\n")
+    assert done.returncode == 0 and done.stdout == radish("chat", llama, *FLAGS, stdin="Hello\nHow are you?\n").stdout
+    misses = [line for line in done.stderr.decode().split("\n") if "prompt tokens cached" in line]
+    assert len(misses) == 2 and ": 0 of " in misses[0] and ": 0 of " not in misses[1]
+    assert "shadow check" not in done.stderr.decode()
+
+
 def test_the_answer_is_what_the_template_gives_to_run(radish, ok, llama):
     answer = ok("chat", llama, *FLAGS, stdin="Hello\n")
     prompt = "<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n"
