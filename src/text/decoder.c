@@ -450,6 +450,7 @@ static void flow_step(const struct flow *flow, const char *s, size_t n) {
 /* Hands s to the step behind from->idx, or to the output. */
 static void flow_on(const struct flow *from, const char *s, size_t n) {
     struct flow next = {from->decoder, from->state, from->idx + 1};
+    if (!s) s = ""; /* an empty buffer's */
     if (next.idx < next.decoder->n_steps)
         flow_step(&next, s, n);
     else

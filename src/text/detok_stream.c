@@ -113,7 +113,7 @@ static void give_piece(struct detok_stream *s, struct buf *out) {
         }
     }
     if (piece->failed) out->failed = true;
-    buf_append(out, piece->data + at, piece->len - at);
+    if (at < piece->len) buf_append(out, piece->data + at, piece->len - at);
     buf_clear(&s->piece);
 }
 
