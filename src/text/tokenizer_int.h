@@ -26,6 +26,13 @@ struct tokenizer {
     bool *is_special;      /* [contents.n_ids] */
 };
 
+/* tokenizer_encode(); *n_operations_out: inner steps of the model and of the search for added
+ * tokens, bytes of normal forms. Patterns count in PCRE2 (test_pattern.c). For tests of cost. */
+enum radish_status tokenizer_encode_counted(const struct tokenizer *t, const char *text, size_t len,
+                                            bool add_special, int32_t **ids_out, size_t *n_out,
+                                            uint64_t *n_operations_out,
+                                            struct radish_error *err) RADISH_CHECK_RESULT;
+
 /* Pushes a known token through the decoder. */
 void tokenizer_push_token(const struct tokenizer *tokenizer, struct decoder_state *state,
                           int32_t id, struct buf *out);
