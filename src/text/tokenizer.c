@@ -10,7 +10,9 @@
  *
  * UTF-8 is checked here, once, before any stage sees it. A call to encode owns its scratch: nothing
  * is shared between threads but the immutable tokenizer. Cost: about 10 MB/s of prose; the model's
- * look-ups in tables of several megabytes are most of it. */
+ * look-ups in tables of several megabytes are most of it.
+ *
+ * tokenizer_encode_counted() has eight parameters: it is tokenizer_encode() and a count. */
 #include "tokenizer_int.h"
 
 #include "base/mem.h"
