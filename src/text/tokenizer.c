@@ -355,6 +355,10 @@ const char *tokenizer_token_bytes(const struct tokenizer *t, int32_t id, size_t 
     return vocab_get(&t->bytes, id, len_out);
 }
 
+size_t tokenizer_token_bytes_max(const struct tokenizer *t) {
+    return t->token_bytes_max;
+}
+
 int32_t tokenizer_find(const struct tokenizer *t, const char *content, size_t len) {
     return vocab_find(&t->contents, content, len);
 }

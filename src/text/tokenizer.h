@@ -44,6 +44,8 @@ bool tokenizer_is_special(const struct tokenizer *tokenizer, int32_t id);
  * Borrowed until destroy. */
 const char *tokenizer_token_bytes(const struct tokenizer *tokenizer, int32_t id, size_t *len_out);
 
+size_t tokenizer_token_bytes_max(const struct tokenizer *tokenizer); /* of the longest token */
+
 /* The id of a token by its content as written in the vocabulary or added tokens ("<|im_end|>"); -1
  * = absent. */
 int32_t tokenizer_find(const struct tokenizer *tokenizer, const char *content, size_t len);

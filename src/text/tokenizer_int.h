@@ -20,10 +20,11 @@ struct tokenizer {
     int32_t *prefix_ids; /* [n_prefix_ids] */
     int32_t *suffix_ids; /* [n_suffix_ids] */
     uint32_t n_prefix_ids, n_suffix_ids;
-    struct vocab contents; /* of all ids; an added token's replaces the model's */
-    struct vocab shown;    /* what decoding takes instead, where that differs */
-    struct vocab bytes;    /* of all ids, as in the middle of a text */
-    bool *is_special;      /* [contents.n_ids] */
+    struct vocab contents;  /* of all ids; an added token's replaces the model's */
+    struct vocab shown;     /* what decoding takes instead, where that differs */
+    struct vocab bytes;     /* of all ids, as in the middle of a text */
+    size_t token_bytes_max; /* longest of these */
+    bool *is_special;       /* [contents.n_ids] */
 };
 
 /* tokenizer_encode(); *n_operations_out: inner steps of the model and of the search for added
