@@ -8,6 +8,7 @@
 #include "base/machine.h"
 #include "base/status.h"
 #include "engine/plan.h"
+#include "text/pattern.h"
 
 #include <stdlib.h>
 
@@ -21,6 +22,9 @@ static void append_machine(const struct machine *machine, struct buf *out) {
     buf_printf(out, "  memory         %.1f GB available of %.1f GB\n",
                (double)machine->memory_available_bytes / 1e9,
                (double)machine->memory_total_bytes / 1e9);
+    char patterns[160];
+    pattern_engine_text(patterns, sizeof patterns);
+    buf_printf(out, "  patterns       %s\n", patterns);
 }
 
 /* The report's lines, indented by two. */

@@ -50,14 +50,6 @@ static void add_eos(struct radish_model *model, const int32_t *ids, uint32_t n) 
     }
 }
 
-static uint32_t find_token_bytes_max(const struct tokenizer *tokenizer) {
-    size_t len_max = 0, len;
-    uint32_t n = tokenizer_n_tokens(tokenizer);
-    for (uint32_t id = 0; id < n; id++)
-        if (tokenizer_token_bytes(tokenizer, (int32_t)id, &len) && len > len_max) len_max = len;
-    return (uint32_t)len_max;
-}
-
 static void fill_info(struct radish_model *model) {
     static const char *const formats[] = {[MODEL_FORMAT_SAFETENSORS] = "safetensors",
                                           [MODEL_FORMAT_GGUF] = "gguf",
@@ -65,15 +57,15 @@ static void fill_info(struct radish_model *model) {
     struct radish_model_info *info = &model->info;
     size_t n_tensors = model_file_n_tensors(model->file);
     bool is_served = model->config_status == RADISH_OK;
-    *info =
-        (struct radish_model_info){.path = model->path,
-                                   .name = model->name,
-                                   .format = formats[model_file_format(model->file)],
-                                   .architecture = "",
-                                   .n_tokens = tokenizer_n_tokens(model->text->tokenizer),
-                                   .token_bytes_max = find_token_bytes_max(model->text->tokenizer),
-                                   .has_chat_template = model->text->template != NULL,
-                                   .chat_template_error = model->text->template_error};
+    *info = (struct radish_model_info){
+        .path = model->path,
+        .name = model->name,
+        .format = formats[model_file_format(model->file)],
+        .architecture = "",
+        .n_tokens = tokenizer_n_tokens(model->text->tokenizer),
+        .token_bytes_max = (uint32_t)tokenizer_token_bytes_max(model->text->tokenizer),
+        .has_chat_template = model->text->template != NULL,
+        .chat_template_error = model->text->template_error};
     for (size_t i = 0; i < n_tensors; i++)
         info->weight_bytes += model_file_tensor(model->file, i)->n_bytes;
     if (!n_tensors) info->format = "tokenizer";

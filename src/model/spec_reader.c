@@ -1,5 +1,10 @@
 /* spec_reader.c - the few questions that every part of tokenizer.json is asked, with answers that
- * name the field at fault: a reader of a part says only which fields it has. */
+ * name the field at fault: a reader of a part says only which fields it has.
+ *
+ * All parts share one shape, an object with a "type" that may be "Sequence" of others, and one way
+ * to fail: the status, and a line that says which field is what instead of what. So the files that
+ * know the parts hold no loops over Sequences and no messages of their own but for their own rules.
+ */
 #include "spec_reader.h"
 
 #include "base/json.h"

@@ -155,8 +155,7 @@ static enum radish_status read_unigram(struct spec_reader *r, yyjson_val *model)
     spec->n_tokens = (uint32_t)n;
     spec->unk_score = lowest - unk_penalty;
     spec->unk_id = -1;
-    if (unk_id && !yyjson_is_null(unk_id))
-        RADISH_TRY(spec_reader_id(r, unk_id, &spec->unk_id));
+    if (unk_id && !yyjson_is_null(unk_id)) RADISH_TRY(spec_reader_id(r, unk_id, &spec->unk_id));
     return json_get_bool(model, "byte_fallback", &spec->has_byte_fallback, r->err);
 }
 

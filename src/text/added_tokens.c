@@ -131,11 +131,13 @@ static size_t lower_bound(const struct added_tokens *t, size_t low, size_t high,
 }
 
 /* The longest token that text[0..len), len > 0, starts with, or NULL. */
-static const struct token *longest_at(const struct added_tokens *t, const char *text, size_t len) {
+static const struct token *longest_at(const struct added_tokens *t, const char *text, size_t len,
+                                      uint64_t *n_operations) {
     unsigned byte = (unsigned char)text[0];
     size_t low = t->first[byte], high = t->first[byte + 1];
     const struct token *longest = NULL;
     for (size_t depth = 1; low < high; depth++) {
+        ++*n_operations;
         if (t->tokens[low].len == depth) longest = &t->tokens[low];
         if (depth == len) break;
         byte = (unsigned char)text[depth];
@@ -164,8 +166,7 @@ static bool stands_alone(const char *text, size_t len, size_t start, size_t end)
     return !unicode_is_word(c);
 }
 
-static void strip(const struct added_cursor *cursor, const struct token *token,
-                  struct added_cut *cut) {
+static void strip(struct added_cursor *cursor, const struct token *token, struct added_cut *cut) {
     uint32_t c;
     while (token->strips_left && cut->start > cursor->start) {
         size_t before = last_char(cursor->text, cut->start, &c);
@@ -173,11 +174,16 @@ static void strip(const struct added_cursor *cursor, const struct token *token,
         cut->start = before;
     }
     if (token->strips_left && cut->start < cursor->start) cut->start = cursor->start;
-    while (token->strips_right && cut->end < cursor->len) {
+    if (!token->strips_right) return;
+    /* Tokens of white space would each walk the run that they stand in. */
+    if (cut->end < cursor->spaces_end) cut->end = cursor->spaces_end;
+    while (cut->end < cursor->len) {
         size_t n = utf8_decode(cursor->text + cut->end, cursor->len - cut->end, &c);
+        cursor->n_operations++;
         if (!unicode_is_space(c)) break;
         cut->end += n;
     }
+    cursor->spaces_end = cut->end;
 }
 
 /* The next token at or behind cursor->at. */
@@ -187,8 +193,9 @@ static bool find_token(struct added_cursor *cursor, struct added_cut *cut_out) {
     while (cursor->at < cursor->len) {
         size_t at = cursor->at;
         const struct token *token = NULL;
+        cursor->n_operations++;
         if (t->first[text[at]] != t->first[text[at] + 1])
-            token = longest_at(t, cursor->text + at, cursor->len - at);
+            token = longest_at(t, cursor->text + at, cursor->len - at, &cursor->n_operations);
         if (!token) {
             cursor->at++;
             continue;

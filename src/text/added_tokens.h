@@ -33,6 +33,8 @@ struct added_cursor {
     size_t at;             /* where the search goes on */
     size_t start;          /* of what has not been given out */
     struct added_cut next; /* a token found while text before it was given out; id -1 = none */
+    size_t spaces_end;     /* a run of white space, in which strips_right ended before, ends here */
+    uint64_t n_operations; /* inner steps so far */
 };
 
 void added_cursor_start(struct added_cursor *cursor, const struct added_tokens *tokens,

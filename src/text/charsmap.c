@@ -167,21 +167,60 @@ static size_t cluster_len(const char *s, size_t n) {
     return at;
 }
 
-void charsmap_normalize(const struct charsmap *map, const char *s, size_t n, struct buf *out) {
-    struct spec_str text;
-    for (size_t at = 0, cluster; at < n; at += cluster) {
-        uint32_t c;
-        cluster = cluster_len(s + at, n - at);
-        if (cluster <= WHOLE_BYTES_MAX && find_shortest(map, s + at, cluster, &text)) {
-            buf_append(out, text.data, text.len);
-            continue;
-        }
-        for (size_t i = at, len; i < at + cluster; i += len) {
-            len = utf8_decode(s + i, at + cluster - i, &c);
-            if (find_shortest(map, s + i, len, &text))
-                buf_append(out, text.data, text.len);
-            else
-                buf_append(out, s + i, len);
+/* A walk over a text: what is replaced by what, in order. */
+struct replacer {
+    const struct charsmap *map;
+    const char *s; /* [n] */
+    size_t n, at;
+    size_t cluster_end; /* at < cluster_end: in the characters of a cluster without a rule */
+};
+
+/* False: the end. Else *len_out bytes become *text_out. */
+static bool replace_next(struct replacer *r, size_t *len_out, struct spec_str *text_out) {
+    uint32_t c;
+    if (r->at == r->n) return false;
+    const char *s = r->s + r->at;
+    if (r->at >= r->cluster_end) {
+        size_t cluster = cluster_len(s, r->n - r->at);
+        r->cluster_end = r->at + cluster;
+        if (cluster <= WHOLE_BYTES_MAX && find_shortest(r->map, s, cluster, text_out)) {
+            *len_out = cluster;
+            r->at += cluster;
+            return true;
         }
     }
+    *len_out = utf8_decode(s, r->cluster_end - r->at, &c);
+    if (!find_shortest(r->map, s, *len_out, text_out)) *text_out = (struct spec_str){s, *len_out};
+    r->at += *len_out;
+    return true;
+}
+
+void charsmap_normalize(const struct charsmap *map, const char *s, size_t n, struct buf *out) {
+    struct replacer r = {.map = map, .s = s, .n = n};
+    struct spec_str text;
+    size_t len;
+    while (replace_next(&r, &len, &text)) buf_append(out, text.data, text.len);
+}
+
+/* The library pairs characters by counting: each new one with the next old one; surplus new ones
+ * belong to the one before, surplus old ones go with the new one before, but at the very start they
+ * are forgotten, and all that follows is off by as many. */
+size_t charsmap_first_len(const struct charsmap *map, const char *s, size_t n, size_t first) {
+    struct replacer r = {.map = map, .s = s, .n = n};
+    const size_t n_first = utf8_count(s, first);
+    size_t n_paired = 0, first_len = 0, len;
+    struct spec_str text;
+    while (n_paired < n_first && replace_next(&r, &len, &text)) {
+        const size_t n_old = utf8_count(s + r.at - len, len);
+        size_t n_new = 0;
+        for (size_t at = 0, char_len; at < text.len; at += char_len, n_new++) {
+            uint32_t c;
+            char_len = utf8_decode(text.data + at, text.len - at, &c);
+            if (n_new < n_old && n_paired >= n_first) return first_len;
+            n_paired += n_new < n_old;
+            first_len += char_len;
+        }
+        if (n_new < n_old && first_len) n_paired += n_old - n_new;
+    }
+    return first_len;
 }

@@ -25,4 +25,8 @@ size_t charsmap_longest(const struct charsmap *charsmap, const char *s, size_t n
 /* Appends valid UTF-8 s[0..n) as the Precompiled normalizer of the tokenizers library makes it. */
 void charsmap_normalize(const struct charsmap *charsmap, const char *s, size_t n, struct buf *out);
 
+/* How many bytes at the start of what charsmap_normalize() makes of s[0..n) the library takes to
+ * come from the first `first` bytes of s, whole characters. */
+size_t charsmap_first_len(const struct charsmap *charsmap, const char *s, size_t n, size_t first);
+
 #endif

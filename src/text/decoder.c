@@ -27,7 +27,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RUN_BYTES_MAX = 1024 };
+enum { RUN_BYTES_MAX = 1024, RESERVED_TOKEN_BYTES_MAX = 4096 };
 
 struct step {
     enum spec_decoder_kind kind;
@@ -165,10 +165,20 @@ static struct spec_str view(const struct buf *b) {
     return (struct spec_str){b->data ? b->data : "", b->len};
 }
 
+/* A buffer lent to one step: those behind it may want one, too, and get the next. */
+static struct buf *take_scratch(struct decoder_state *state) {
+    return &state->scratch[state->n_lent++];
+}
+
+static void give_scratch(struct decoder_state *state) {
+    struct buf *scratch = &state->scratch[--state->n_lent];
+    if (scratch->failed) state->out->failed = true;
+    buf_clear(scratch);
+}
+
 /* A word is set off by a space, unless the text starts with it. */
 static void join_wordpiece(const struct step *step, bool is_start, const char *s, size_t n,
-                           struct buf *out) {
-    struct buf other = {0};
+                           struct buf *out, struct buf *other) {
     size_t len = step->content.len;
     bool continues = n >= len && (!len || memcmp(s, step->content.data, len) == 0);
     if (!is_start && continues) {
@@ -178,25 +188,21 @@ static void join_wordpiece(const struct step *step, bool is_start, const char *s
         buf_append_char(out, ' ');
     }
     buf_append(out, s, n);
-    if (step->cleans_up) clean_up(out, &other);
-    if (other.failed) out->failed = true;
-    buf_deinit(&other);
+    if (step->cleans_up) clean_up(out, other);
 }
 
 /* Pads go, and a delimiter is a space (where texts are cleaned up at all). */
-static void unpad_ctc(const struct step *step, const char *s, size_t n, struct buf *out) {
-    struct buf other = {0};
+static void unpad_ctc(const struct step *step, const char *s, size_t n, struct buf *out,
+                      struct buf *other) {
     const struct spec_str pad = view(&step->content), delimiter = view(&step->delimiter);
     replace_literal(s, n, &pad, "", out);
     if (step->cleans_up) {
-        clean_up(out, &other);
-        buf_clear(&other);
-        replace_literal(out->data, out->len, &delimiter, " ", &other);
+        clean_up(out, other);
+        buf_clear(other);
+        replace_literal(out->data, out->len, &delimiter, " ", other);
         buf_clear(out);
-        buf_append(out, other.data, other.len);
+        buf_append(out, other->data, other->len);
     }
-    if (other.failed) out->failed = true;
-    buf_deinit(&other);
 }
 
 /* ---- the same in a stream */
@@ -320,53 +326,40 @@ static void flow_strip(const struct flow *flow, const char *s, size_t n) {
     }
 }
 
-/* The scratch buffer, lent to one step: those behind it may want one, too, and get another. */
-static struct buf take_scratch(struct decoder_state *state) {
-    struct buf scratch = state->scratch;
-    state->scratch = (struct buf){0};
-    return scratch;
-}
-
-static void give_scratch(struct decoder_state *state, struct buf *scratch) {
-    if (scratch->failed) state->out->failed = true;
-    buf_deinit(&state->scratch);
-    buf_clear(scratch);
-    state->scratch = *scratch;
-}
-
 static void flow_byte_level(const struct flow *flow, const char *s, size_t n) {
-    struct buf bytes = take_scratch(flow->state);
-    if (!byte_level_append_bytes(s, n, &bytes)) buf_append(&bytes, s, n);
-    flow_bytes(flow, bytes.data, bytes.len);
-    give_scratch(flow->state, &bytes);
+    struct buf *bytes = take_scratch(flow->state);
+    if (!byte_level_append_bytes(s, n, bytes)) buf_append(bytes, s, n);
+    flow_bytes(flow, bytes->data, bytes->len);
+    give_scratch(flow->state);
 }
 
 static void flow_replace(const struct flow *flow, const char *s, size_t n) {
-    struct buf text = take_scratch(flow->state);
-    replace(&flow->decoder->steps[flow->idx], s, n, &text);
-    flow_on(flow, text.data, text.len);
-    give_scratch(flow->state, &text);
+    struct buf *text = take_scratch(flow->state);
+    replace(&flow->decoder->steps[flow->idx], s, n, text);
+    flow_on(flow, text->data, text->len);
+    give_scratch(flow->state);
 }
 
 static void flow_metaspace(const struct flow *flow, const char *s, size_t n) {
     const struct step *step = &flow->decoder->steps[flow->idx];
     struct decoder_step_state *state = &flow->state->steps[flow->idx];
-    struct buf text = take_scratch(flow->state);
+    struct buf *text = take_scratch(flow->state);
     bool is_start = step->is_fused || state->n_tokens == 0;
     state->n_tokens = 1;
-    unmark(step, is_start && step->prepend != SPEC_PREPEND_NEVER, s, n, &text);
-    flow_on(flow, text.data, text.len);
-    give_scratch(flow->state, &text);
+    unmark(step, is_start && step->prepend != SPEC_PREPEND_NEVER, s, n, text);
+    flow_on(flow, text->data, text->len);
+    give_scratch(flow->state);
 }
 
 static void flow_wordpiece(const struct flow *flow, const char *s, size_t n) {
     const struct step *step = &flow->decoder->steps[flow->idx];
     struct decoder_step_state *state = &flow->state->steps[flow->idx];
-    struct buf text = take_scratch(flow->state);
-    join_wordpiece(step, step->is_fused || state->n_tokens == 0, s, n, &text);
+    struct buf *text = take_scratch(flow->state), *other = take_scratch(flow->state);
+    join_wordpiece(step, step->is_fused || state->n_tokens == 0, s, n, text, other);
+    give_scratch(flow->state);
     state->n_tokens = 1;
-    flow_on(flow, text.data, text.len);
-    give_scratch(flow->state, &text);
+    flow_on(flow, text->data, text->len);
+    give_scratch(flow->state);
 }
 
 /* The token that waits is not the last, or it is: then no space ends it. */
@@ -375,11 +368,11 @@ static void flush_word(const struct flow *flow, const char *end) {
     struct decoder_step_state *state = &flow->state->steps[flow->idx];
     const struct spec_str suffix = view(&step->content);
     if (!state->n_held) return;
-    struct buf text = take_scratch(flow->state);
-    replace_literal(flow->state->word.data, flow->state->word.len, &suffix, end, &text);
+    struct buf *text = take_scratch(flow->state);
+    replace_literal(flow->state->word.data, flow->state->word.len, &suffix, end, text);
     state->n_held = 0;
-    flow_on(flow, text.data, text.len);
-    give_scratch(flow->state, &text);
+    flow_on(flow, text->data, text->len);
+    give_scratch(flow->state);
 }
 
 static void flow_bpe(const struct flow *flow, const char *s, size_t n) {
@@ -389,10 +382,10 @@ static void flow_bpe(const struct flow *flow, const char *s, size_t n) {
     size_t shown = 0, len = step->content.len;
     if (step->is_fused) { /* One token, the last: a suffix of one character goes. */
         const struct spec_str from = view(&step->content);
-        struct buf text = take_scratch(flow->state);
-        replace_literal(s, n, &from, "", &text);
-        flow_on(flow, text.data, text.len);
-        give_scratch(flow->state, &text);
+        struct buf *text = take_scratch(flow->state);
+        replace_literal(s, n, &from, "", text);
+        flow_on(flow, text->data, text->len);
+        give_scratch(flow->state);
         return;
     }
     flush_word(flow, " ");
@@ -416,10 +409,11 @@ static void flow_ctc(const struct flow *flow, const char *s, size_t n) {
     buf_clear(last);
     buf_append(last, s, n);
     if (last->failed) flow->state->out->failed = true;
-    struct buf text = take_scratch(flow->state);
-    unpad_ctc(step, s, n, &text);
-    if (text.len) flow_on(flow, text.data, text.len);
-    give_scratch(flow->state, &text);
+    struct buf *text = take_scratch(flow->state), *other = take_scratch(flow->state);
+    unpad_ctc(step, s, n, text, other);
+    give_scratch(flow->state);
+    if (text->len) flow_on(flow, text->data, text->len);
+    give_scratch(flow->state);
 }
 
 /* Through step flow->idx. */
@@ -450,6 +444,7 @@ static void flow_step(const struct flow *flow, const char *s, size_t n) {
 /* Hands s to the step behind from->idx, or to the output. */
 static void flow_on(const struct flow *from, const char *s, size_t n) {
     struct flow next = {from->decoder, from->state, from->idx + 1};
+    if (!s) s = ""; /* an empty buffer's */
     if (next.idx < next.decoder->n_steps)
         flow_step(&next, s, n);
     else
@@ -562,7 +557,7 @@ bool decoder_is_byte_level(const struct decoder *d) {
 
 /* False: the step leaves the text as it is. */
 static bool append_step_bytes(const struct step *step, const struct spec_str *text,
-                              struct buf *out) {
+                              struct buf *other, struct buf *out) {
     const struct spec_str content = view(&step->content);
     int byte;
     switch (step->kind) {
@@ -576,32 +571,32 @@ static bool append_step_bytes(const struct step *step, const struct spec_str *te
         unmark(step, /*is_start=*/false, text->data, text->len, out);
         return true;
     case SPEC_DECODER_WORDPIECE:
-        join_wordpiece(step, /*is_start=*/step->is_fused, text->data, text->len, out);
+        join_wordpiece(step, /*is_start=*/step->is_fused, text->data, text->len, out, other);
         return true;
     case SPEC_DECODER_BPE:
         replace_literal(text->data, text->len, &content, step->is_fused ? "" : " ", out);
         return true;
-    case SPEC_DECODER_CTC: unpad_ctc(step, text->data, text->len, out); return true;
+    case SPEC_DECODER_CTC: unpad_ctc(step, text->data, text->len, out, other); return true;
     default: return false;
     }
 }
 
 void decoder_append_bytes(const struct decoder *d, const char *content, size_t len,
                           struct buf *out) {
-    struct buf texts[2] = {{0}, {0}};
+    struct buf texts[3] = {{0}, {0}, {0}}; /* the last one for steps that rewrite theirs */
     struct spec_str text = {content, len};
     unsigned which = 0;
     for (uint32_t i = 0; i < d->n_steps; i++) {
         struct buf *next = &texts[which];
         buf_clear(next);
-        if (!append_step_bytes(&d->steps[i], &text, next)) continue;
-        if (next->failed) out->failed = true;
+        buf_clear(&texts[2]);
+        if (!append_step_bytes(&d->steps[i], &text, &texts[2], next)) continue;
+        if (next->failed || texts[2].failed) out->failed = true;
         text = view(next);
         which ^= 1;
     }
     buf_append(out, text.data, text.len);
-    buf_deinit(&texts[0]);
-    buf_deinit(&texts[1]);
+    for (unsigned i = 0; i < 3; i++) buf_deinit(&texts[i]);
 }
 
 /* ---- a stream */
@@ -614,12 +609,38 @@ void decoder_start(struct decoder_state *state) {
     buf_clear(&state->run);
     buf_clear(&state->word);
     buf_clear(&state->last);
-    buf_clear(&state->scratch);
+    for (uint32_t i = 0; i < DECODER_SCRATCH_MAX; i++) buf_clear(&state->scratch[i]);
+    state->n_lent = 0;
+}
+
+bool decoder_state_reserve(const struct decoder *d, struct decoder_state *state,
+                           size_t token_bytes) {
+    uint32_t n_scratch = 0;
+    bool is_ok = true;
+    if (decoder_is_byte_level(d)) return true;
+    if (token_bytes > RESERVED_TOKEN_BYTES_MAX) token_bytes = RESERVED_TOKEN_BYTES_MAX;
+    /* A character may become three bytes (the byte-level alphabet, U+FFFD), a space be put before.
+     */
+    size_t text_bytes = 3 * token_bytes + RUN_BYTES_MAX;
+    for (uint32_t i = 0; i < d->n_steps; i++) {
+        enum spec_decoder_kind kind = d->steps[i].kind;
+        if (kind == SPEC_DECODER_BYTE_FALLBACK)
+            is_ok &= buf_reserve(&state->run, RUN_BYTES_MAX + 4);
+        if (kind == SPEC_DECODER_BPE) is_ok &= buf_reserve(&state->word, text_bytes);
+        if (kind == SPEC_DECODER_CTC) is_ok &= buf_reserve(&state->last, text_bytes);
+        n_scratch += kind != SPEC_DECODER_FUSE && kind != SPEC_DECODER_STRIP &&
+                     kind != SPEC_DECODER_BYTE_FALLBACK;
+        n_scratch += d->steps[i].cleans_up;
+    }
+    for (uint32_t i = 0; i < n_scratch && i < DECODER_SCRATCH_MAX; i++)
+        is_ok &= buf_reserve(&state->scratch[i], text_bytes);
+    return is_ok;
 }
 
 bool decoder_state_copy(const struct decoder_state *from, struct decoder_state *to_out) {
     *to_out = *from;
-    to_out->scratch = (struct buf){0};
+    memset(to_out->scratch, 0, sizeof to_out->scratch);
+    to_out->n_lent = 0;
     to_out->run = to_out->word = to_out->last = (struct buf){0};
     buf_append(&to_out->run, from->run.data, from->run.len);
     buf_append(&to_out->word, from->word.data, from->word.len);
@@ -631,7 +652,7 @@ void decoder_state_deinit(struct decoder_state *state) {
     buf_deinit(&state->run);
     buf_deinit(&state->word);
     buf_deinit(&state->last);
-    buf_deinit(&state->scratch);
+    for (uint32_t i = 0; i < DECODER_SCRATCH_MAX; i++) buf_deinit(&state->scratch[i]);
 }
 
 void decoder_push(const struct decoder *d, struct decoder_state *state,

@@ -28,6 +28,9 @@ bool decoder_is_byte_level(const struct decoder *decoder);
 void decoder_append_bytes(const struct decoder *decoder, const char *content, size_t len,
                           struct buf *out);
 
+/* A step needs two at most: its text, and a second one to rewrite it. */
+#define DECODER_SCRATCH_MAX (2 * SPEC_STEPS_MAX)
+
 struct decoder_step_state {
     uint32_t n_tokens; /* pushed so far, up to 1: "is this the first?" */
     uint32_t n_cut;    /* Strip: characters taken off the start */
@@ -44,12 +47,19 @@ struct decoder_state {
     bool is_run_bad; /* the run is no text: its bytes have become U+FFFD, and so will the rest */
     struct buf word; /* BPEDecoder: the last token, or what of it waits for a next one */
     struct buf last; /* CTC: the last token */
-    struct buf scratch;
+    struct buf scratch[DECODER_SCRATCH_MAX]; /* lent to steps, one behind the other */
+    uint32_t n_lent;
     struct buf *out; /* during push and finish */
 };
 
 void decoder_start(struct decoder_state *state);
 void decoder_state_deinit(struct decoder_state *state);
+
+/* Reserves what pushing tokens of up to token_bytes needs, so that pushing allocates nothing (but
+ * for a decoder that lengthens texts many times over, or replaces by a regular expression). False:
+ * out of memory. */
+bool decoder_state_reserve(const struct decoder *decoder, struct decoder_state *state,
+                           size_t token_bytes) RADISH_CHECK_RESULT;
 
 /* A second state that goes on from where the first is. False: out of memory; deinit in any case. */
 bool decoder_state_copy(const struct decoder_state *from,

@@ -35,6 +35,10 @@ struct detok_stream {
     struct buf piece; /* what a push gives, while the tail is not done with */
 };
 
+static bool has_tail(const struct detok_stream *s) {
+    return s->n_tail < s->tail.len;
+}
+
 static bool is_shown(const struct detok_stream *s, int32_t id) {
     return tokenizer_has_id(s->tokenizer, id) &&
            !(s->skip_special && tokenizer_is_special(s->tokenizer, id));
@@ -79,7 +83,10 @@ enum radish_status detok_stream_create(const struct tokenizer *tokenizer, const 
     s->tokenizer = tokenizer;
     s->skip_special = skip_special;
     decoder_start(&s->state);
-    if (!push_prompt(s, prompt, n_prompt)) {
+    size_t token_bytes = tokenizer_token_bytes_max(tokenizer);
+    if (!decoder_state_reserve(tokenizer->decoder, &s->state, token_bytes) ||
+        !push_prompt(s, prompt, n_prompt) ||
+        (has_tail(s) && !buf_reserve(&s->piece, s->tail.len + 2 * token_bytes))) {
         detok_stream_destroy(s);
         return error_nomem(err);
     }
@@ -93,10 +100,6 @@ void detok_stream_destroy(struct detok_stream *s) {
     buf_deinit(&s->tail);
     buf_deinit(&s->piece);
     free(s);
-}
-
-static bool has_tail(const struct detok_stream *s) {
-    return s->n_tail < s->tail.len;
 }
 
 /* Appends s->piece but for what it shares with the tail. */
@@ -113,7 +116,7 @@ static void give_piece(struct detok_stream *s, struct buf *out) {
         }
     }
     if (piece->failed) out->failed = true;
-    buf_append(out, piece->data + at, piece->len - at);
+    if (at < piece->len) buf_append(out, piece->data + at, piece->len - at);
     buf_clear(&s->piece);
 }
 

@@ -5,7 +5,8 @@
  * *activation*: its slots, and a link to the activation of the function around it. What Jinja calls
  * a frame (loop body, set block, with, ...) is a *scope*: a list of loads that run on entry.
  * A name node says how many functions outward its slot lies (hops) and which slot it is.
- * Immutable once jinja_scope_resolve() is done. */
+ * Immutable once jinja_scope_resolve() is done.
+ * (A little over the limit of a header: all nodes of one tree stand in one place.) */
 #ifndef TEXT_JINJA_AST_H
 #define TEXT_JINJA_AST_H
 

@@ -347,6 +347,10 @@ static enum radish_status track_first(const struct step *step, const char *s, si
         }
         return RADISH_OK;
     }
+    if (step->kind == SPEC_NORMALIZER_PRECOMPILED) {
+        *first = charsmap_first_len(step->charsmap, s, n, *first);
+        return RADISH_OK;
+    }
     enum radish_status status = step->fn(step, s, *first, &out, err);
     *first = out.len;
     if (out.failed) status = error_nomem(err);

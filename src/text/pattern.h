@@ -13,10 +13,13 @@
 
 struct pattern;
 
-/* E_UNSUPPORTED: what PCRE2 does not compile, with its reason. */
+/* E_UNSUPPORTED: a construct that PCRE2 has not in the same meaning, by name. */
 enum radish_status pattern_create(const struct spec_pattern *spec, struct pattern **pattern_out,
                                   struct radish_error *err) RADISH_CHECK_RESULT;
 void pattern_destroy(struct pattern *pattern);
+
+/* One line about the engine: its version, and the version of Unicode that decides \p{...}. */
+void pattern_engine_text(char *text_out, size_t capacity);
 
 /* A walk over the matches in text[0..len), valid UTF-8, left to right. */
 struct pattern_cursor {
@@ -26,6 +29,7 @@ struct pattern_cursor {
     size_t at;       /* where the next search starts */
     size_t last_end; /* of the last match; SIZE_MAX = none yet */
     void *match;     /* pcre2_match_data, or NULL for literals */
+    unsigned n_slow; /* places so far that took very many steps */
 };
 
 enum radish_status pattern_cursor_init(struct pattern_cursor *cursor, const struct pattern *pattern,

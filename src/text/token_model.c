@@ -1,5 +1,8 @@
 /* token_model.c - the table of algorithms. A new one is a row of SPEC_MODEL_TABLE, a line here and
- * a file. */
+ * a file.
+ *
+ * A table and not a registration at start-up: what is in the program is seen in one place, and
+ * nothing runs before main(). */
 #include "token_model.h"
 
 #include "bpe.h"

@@ -10,7 +10,9 @@
  *
  * UTF-8 is checked here, once, before any stage sees it. A call to encode owns its scratch: nothing
  * is shared between threads but the immutable tokenizer. Cost: about 10 MB/s of prose; the model's
- * look-ups in tables of several megabytes are most of it. */
+ * look-ups in tables of several megabytes are most of it.
+ *
+ * tokenizer_encode_counted() has eight parameters: it is tokenizer_encode() and a count. */
 #include "tokenizer_int.h"
 
 #include "base/mem.h"
@@ -209,6 +211,7 @@ struct encoding {
     struct pretokenizer_scratch pieces;
     struct piece_cache cache;
     struct token_scratch model;
+    uint64_t n_operations; /* of the search for added tokens, and bytes of normal forms */
 };
 
 static enum radish_status encode_piece(void *user, const char *piece, size_t len,
@@ -242,6 +245,7 @@ static enum radish_status encode_part(struct encoding *e, const char *text, size
             RADISH_TRY(encode_plain(e, normal.data + cut.start, cut.end - cut.start,
                                     cut.start < first_len ? first_len - cut.start : 0, err));
     }
+    e->n_operations += cursor.n_operations + len + normal.len;
     return RADISH_OK;
 }
 
@@ -260,6 +264,7 @@ static enum radish_status encode_text(struct encoding *e, const char *text, size
         else
             RADISH_TRY(encode_part(e, text + cut.start, part_len, first_len, err));
     }
+    e->n_operations += cursor.n_operations;
     return RADISH_OK;
 }
 
@@ -270,8 +275,16 @@ static void push_ids(struct id_list *list, const int32_t *ids, uint32_t n) {
 enum radish_status tokenizer_encode(const struct tokenizer *t, const char *text, size_t len,
                                     bool add_special, int32_t **ids_out, size_t *n_out,
                                     struct radish_error *err) {
+    uint64_t n_operations;
+    return tokenizer_encode_counted(t, text, len, add_special, ids_out, n_out, &n_operations, err);
+}
+
+enum radish_status tokenizer_encode_counted(const struct tokenizer *t, const char *text, size_t len,
+                                            bool add_special, int32_t **ids_out, size_t *n_out,
+                                            uint64_t *n_operations_out, struct radish_error *err) {
     *ids_out = NULL;
     *n_out = 0;
+    *n_operations_out = 0;
     size_t valid = utf8_valid_prefix(text, len);
     if (valid != len)
         return error_set_at(err, RADISH_E_INVALID, valid, "the text is not valid UTF-8 at byte %zu",
@@ -286,6 +299,7 @@ enum radish_status tokenizer_encode(const struct tokenizer *t, const char *text,
     buf_deinit(&e.normal[0]);
     buf_deinit(&e.normal[1]);
     pretokenizer_scratch_deinit(&e.pieces);
+    *n_operations_out = e.model.n_operations + e.n_operations;
     piece_cache_deinit(&e.cache);
     free(e.model.memory);
     if (status == RADISH_OK && e.ids.failed) status = error_nomem(err);
@@ -339,6 +353,10 @@ bool tokenizer_is_special(const struct tokenizer *t, int32_t id) {
 
 const char *tokenizer_token_bytes(const struct tokenizer *t, int32_t id, size_t *len_out) {
     return vocab_get(&t->bytes, id, len_out);
+}
+
+size_t tokenizer_token_bytes_max(const struct tokenizer *t) {
+    return t->token_bytes_max;
 }
 
 int32_t tokenizer_find(const struct tokenizer *t, const char *content, size_t len) {

@@ -20,11 +20,19 @@ struct tokenizer {
     int32_t *prefix_ids; /* [n_prefix_ids] */
     int32_t *suffix_ids; /* [n_suffix_ids] */
     uint32_t n_prefix_ids, n_suffix_ids;
-    struct vocab contents; /* of all ids; an added token's replaces the model's */
-    struct vocab shown;    /* what decoding takes instead, where that differs */
-    struct vocab bytes;    /* of all ids, as in the middle of a text */
-    bool *is_special;      /* [contents.n_ids] */
+    struct vocab contents;  /* of all ids; an added token's replaces the model's */
+    struct vocab shown;     /* what decoding takes instead, where that differs */
+    struct vocab bytes;     /* of all ids, as in the middle of a text */
+    size_t token_bytes_max; /* longest of these */
+    bool *is_special;       /* [contents.n_ids] */
 };
+
+/* tokenizer_encode(); *n_operations_out: inner steps of the model and of the search for added
+ * tokens, bytes of normal forms. Patterns count in PCRE2 (test_pattern.c). For tests of cost. */
+enum radish_status tokenizer_encode_counted(const struct tokenizer *t, const char *text, size_t len,
+                                            bool add_special, int32_t **ids_out, size_t *n_out,
+                                            uint64_t *n_operations_out,
+                                            struct radish_error *err) RADISH_CHECK_RESULT;
 
 /* Pushes a known token through the decoder. */
 void tokenizer_push_token(const struct tokenizer *tokenizer, struct decoder_state *state,

@@ -6,9 +6,9 @@
  * Building: keys are sorted, so that the strings below a node are a range, and nodes are made level
  * by level (the top of the trie, which every look-up reads, lies together). A node's children need
  * a base where all their places are free. Free places form a list; a single child takes the first,
- * several try up to TRIES_MAX places and then go to the end: building takes time proportional to
- * the number of nodes, and what stays empty is a few per cent. 250,000 pieces of a real vocabulary
- * make 600,000 nodes, 7 MB, in a tenth of a second.
+ * several try up to TRIES_MAX places and then go behind the last node: building takes time
+ * proportional to the number of nodes, and nearly nothing stays empty. The 262,144 tokens of Gemma
+ * 3 make 600,000 nodes, 7 MB, in a third of a second, half of it sorting.
  *
  * The alternative, a hash table asked for every prefix, hashes a text of n bytes n * longest / 2
  * times; here a byte is a step, and most starts end after three or four. */
@@ -35,6 +35,7 @@ struct builder {
     struct task *now, *next;       /* [n keys] of this level and the one below */
     size_t n_now, n_next;          /* */
     uint32_t free_head, free_tail; /* free nodes: base is the next, value the one before */
+    uint32_t n_used;               /* one more than the last node in use */
 };
 
 static int compare_keys(const void *a, const void *b) {
@@ -105,7 +106,7 @@ static bool find_base(struct builder *b, const uint8_t *bytes, size_t n, uint32_
         if (fits == n) return grow(b, (size_t)base + BYTES);
         at = b->trie->nodes[at].base;
     }
-    *base_out = (uint32_t)b->trie->n_nodes;
+    *base_out = b->n_used;
     return grow(b, (size_t)*base_out + BYTES);
 }
 
@@ -128,6 +129,7 @@ static bool make_children(struct builder *b, const struct task *task, size_t dep
     for (size_t k = 0; k < n; k++) {
         uint32_t child = base + bytes[k];
         unlink_free(b, child);
+        if (child >= b->n_used) b->n_used = child + 1;
         b->trie->nodes[child] = (struct trie_node){0, task->node, -1};
         b->next[b->n_next++] = (struct task){child, starts[k], starts[k + 1]};
     }
@@ -147,12 +149,19 @@ static bool build(struct builder *b, size_t n) {
         b->next = done;
         b->n_now = b->n_next;
     }
-    b->trie->nodes[0].value = -1;
+    struct trie *t = b->trie;
+    t->nodes[0].value = -1;
+    /* Bases lie below n_used: what is behind can go. It may also stay. */
+    struct trie_node *nodes = realloc(t->nodes, ((size_t)b->n_used + BYTES) * sizeof *nodes);
+    if (!nodes) return true;
+    t->nodes = nodes;
+    t->n_nodes = (size_t)b->n_used + BYTES;
     return true;
 }
 
 bool trie_init(struct trie *trie, struct trie_key *keys, size_t n) {
-    struct builder b = {.trie = trie, .keys = keys, .free_head = NONE, .free_tail = NONE};
+    struct builder b = {
+        .trie = trie, .keys = keys, .free_head = NONE, .free_tail = NONE, .n_used = BYTES};
     *trie = (struct trie){0};
     for (size_t i = 0; i < n; i++) keys[i].order = i;
     if (n) qsort(keys, n, sizeof *keys, compare_keys);

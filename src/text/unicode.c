@@ -14,10 +14,12 @@
  * package's tables, too (unicode_edition.c). */
 #include "unicode.h"
 
+#include "base/mem.h"
 #include "base/utf8.h"
 #include "unicode_edition.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <utf8proc.h>
 
 bool unicode_is_space(uint32_t c) {
@@ -156,6 +158,58 @@ static bool is_newer(uint32_t c) {
     return low < sizeof newer / sizeof *newer && c >= newer[low][0];
 }
 
+static size_t combining_class(utf8proc_int32_t c) {
+    return (size_t)utf8proc_get_property(c)->combining_class;
+}
+
+/* Sorts chars[0..n), all of them combining, by their class; equals keep their order. By insertion
+ * when they are few; a run of a megabyte is counted per class. False: out of memory. */
+static bool order_marks(utf8proc_int32_t *chars, size_t n) {
+    enum { FEW = 32 };
+    size_t starts[257] = {0};
+    if (n <= FEW) {
+        for (size_t i = 1; i < n; i++) {
+            utf8proc_int32_t c = chars[i];
+            size_t at = i;
+            for (; at && combining_class(chars[at - 1]) > combining_class(c); at--)
+                chars[at] = chars[at - 1];
+            chars[at] = c;
+        }
+        return true;
+    }
+    utf8proc_int32_t *sorted = mem_alloc(n, sizeof *sorted);
+    if (!sorted) return false;
+    for (size_t i = 0; i < n; i++) starts[combining_class(chars[i]) + 1]++;
+    for (size_t i = 0; i < 256; i++) starts[i + 1] += starts[i];
+    for (size_t i = 0; i < n; i++) sorted[starts[combining_class(chars[i])]++] = chars[i];
+    memcpy(chars, sorted, n * sizeof *chars);
+    free(sorted);
+    return true;
+}
+
+/* The characters that s[0..n) decomposes to; caller frees. NULL: out of memory. */
+static utf8proc_int32_t *decompose(const char *s, size_t n, utf8proc_option_t options,
+                                   size_t *n_out) {
+    size_t capacity = n + 32, len = 0;
+    utf8proc_int32_t *chars = mem_alloc(capacity, sizeof *chars);
+    for (size_t at = 0; chars && at < n;) {
+        uint32_t c;
+        at += utf8_decode(s + at, n - at, &c);
+        if (capacity - len < 32) { /* no character decomposes to more than 18 */
+            utf8proc_int32_t *more = realloc(chars, (capacity *= 2) * sizeof *chars);
+            if (!more) free(chars);
+            chars = more;
+            if (!chars) break;
+        }
+        utf8proc_ssize_t added = utf8proc_decompose_char(
+            (utf8proc_int32_t)c, chars + len, (utf8proc_ssize_t)(capacity - len), options, NULL);
+        if (added > 0) len += (size_t)added;
+    }
+    *n_out = len;
+    return chars;
+}
+
+/* utf8proc_map() would sort combining marks by exchanging neighbours: hours for a megabyte. */
 static bool append_mapped(enum unicode_form form, const char *s, size_t n, struct buf *out) {
     static const int options[] = {
         [UNICODE_NFC] = UTF8PROC_STABLE | UTF8PROC_COMPOSE,
@@ -163,12 +217,21 @@ static bool append_mapped(enum unicode_form form, const char *s, size_t n, struc
         [UNICODE_NFKC] = UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_COMPAT,
         [UNICODE_NFKD] = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT,
     };
-    utf8proc_uint8_t *mapped = NULL;
-    utf8proc_ssize_t len = utf8proc_map((const utf8proc_uint8_t *)s, (utf8proc_ssize_t)n, &mapped,
-                                        (utf8proc_option_t)options[form]);
-    if (len >= 0) buf_append(out, mapped, (size_t)len);
-    free(mapped);
-    return len >= 0 && !out->failed;
+    const utf8proc_option_t option = (utf8proc_option_t)options[form];
+    size_t len;
+    utf8proc_int32_t *chars = decompose(s, n, option, &len);
+    bool ok = chars != NULL;
+    for (size_t at = 0, end; ok && at < len; at = end) {
+        end = at + 1;
+        if (!combining_class(chars[at])) continue;
+        while (end < len && combining_class(chars[end])) end++;
+        ok = order_marks(chars + at, end - at);
+    }
+    utf8proc_ssize_t kept =
+        ok ? utf8proc_normalize_utf32(chars, (utf8proc_ssize_t)len, option) : -1;
+    for (utf8proc_ssize_t i = 0; i < kept; i++) buf_append_utf8(out, (uint32_t)chars[i]);
+    free(chars);
+    return kept >= 0 && !out->failed;
 }
 
 static bool append_form(enum unicode_form form, const char *s, size_t n, struct buf *out) {

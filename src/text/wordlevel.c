@@ -1,5 +1,8 @@
 /* wordlevel.c - one look-up per piece: the vocabulary has the whole piece, or the piece is the
- * unknown token. All of the model's intelligence is in its pre-tokenizer. */
+ * unknown token. All of the model's intelligence is in its pre-tokenizer.
+ *
+ * It is a file of its own, and not WordPiece with tokens that nothing continues, since the rules
+ * differ: a piece has no greatest length here. */
 #include "wordlevel.h"
 
 #include "base/invariant.h"

@@ -127,7 +127,7 @@ def each(work, jobs):
 def test_expressions_agree_with_jinja2(rng, checker):
     """Many expressions in one template, each in a branch of its own: an error ends only its own render."""
     n_each, failures, jobs = 60, [], []
-    for _ in range(max(1, int(25 * ROUNDS))):
+    for _ in range(max(1, int(12 * ROUNDS))):
         trees = [Node("s", "{{ ", Grammar(rng).expression(), " }}") for _ in range(n_each)]
         contexts = [make_context(rng) for _ in range(2)]
         # What cannot be parsed would end them all, and is compared alone.
@@ -156,7 +156,7 @@ def parses(source):
 
 def test_templates_agree_with_jinja2(rng, checker):
     failures, jobs = [], []
-    for _ in range(max(1, int(400 * ROUNDS))):
+    for _ in range(max(1, int(200 * ROUNDS))):
         jobs.append((Grammar(rng, chaos=0.01).template(), [make_context(rng) for _ in range(3)]))
     for (tree, contexts), got in each(lambda job: checker.got_of(str(job[0]), job[1]), jobs):
         failures += [(tree, *difference) for difference in checker.differences(str(tree), contexts, got)]

@@ -33,9 +33,9 @@ enum {
     N
 };
 
-static const char *const TOKENS[N] = {"<unk>", "<s>", "</s>", "<0xC3>",    "<0xA9>",
-                                      M,       "a",   "b",    "ab",        M "a",
-                                      M "ab",  M M,   "xy",   "<|added|>", "b" M};
+static const char *const TOKENS[N] = {
+    "<unk>", "<s>",     "</s>",     "<0xC3>",       "<0xA9>", "\u2581",    "a",      "b",
+    "ab",    "\u2581a", "\u2581ab", "\u2581\u2581", "xy",     "<|added|>", "b\u2581"};
 static const int32_t TYPES[N] = {2, 3, 3, 6, 6, 1, 1, 1, 1, 1, 1, 1, 4, 4, 5};
 static const float SCORES[N] = {0, 0, 0, 0, 0, -5, -5, -5, -1, -2, -1.5f, -9, 0, -1000, -3};
 

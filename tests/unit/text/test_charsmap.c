@@ -70,6 +70,17 @@ static void test_the_tokenizers_library_asks_for_clusters_and_takes_the_shortest
     charsmap_destroy(map);
 }
 
+static void test_what_comes_from_the_first_character_is_counted_as_the_library_does(void **state) {
+    struct charsmap *map = make();
+    (void)state;
+    assert_int_equal(charsmap_first_len(map, "ax", 2, 1), 1);
+    assert_int_equal(charsmap_first_len(map, "\uFB01x", 4, 3), 2);
+    assert_int_equal(charsmap_first_len(map, "e\u0301x", 4, 1), 2);
+    assert_int_equal(charsmap_first_len(map, "\u00ADxy", 4, 2), 1); /* a loss that is forgotten */
+    assert_int_equal(charsmap_first_len(map, "", 0, 0), 0);
+    charsmap_destroy(map);
+}
+
 static void expect_refused(const void *blob, size_t len, const char *words) {
     struct radish_error err = {0};
     struct charsmap *map;
@@ -126,6 +137,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sentencepiece_takes_the_longest_rule),
         cmocka_unit_test(test_the_tokenizers_library_asks_for_clusters_and_takes_the_shortest_rule),
+        cmocka_unit_test(test_what_comes_from_the_first_character_is_counted_as_the_library_does),
         cmocka_unit_test(test_tables_that_are_cut_short_or_hold_no_text_are_refused),
         cmocka_unit_test(test_tables_that_point_anywhere_give_valid_text),
     };

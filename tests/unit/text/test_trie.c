@@ -87,6 +87,33 @@ static void test_of_equal_strings_the_last_counts_and_empty_ones_are_left_out(vo
     trie_deinit(&trie);
 }
 
+/* As many nodes as the strings have different starts, and little more: with holes, or an array that
+ * grows for every node, a real vocabulary would take seconds and gigabytes. */
+static void test_a_large_trie_is_dense(void **state) {
+    enum { MANY = 60000, LEN = 6 };
+    struct trie_key *keys = malloc(MANY * sizeof *keys);
+    char *text = malloc(MANY * LEN);
+    struct trie trie;
+    size_t n_used = 0;
+    (void)state;
+    assert_true(keys && text);
+    for (size_t i = 0; i < MANY; i++) {
+        for (size_t k = 0; k < LEN; k++)
+            text[i * LEN + k] = (char)(k < 3 ? 'a' + roll(26) : roll(256));
+        keys[i] = (struct trie_key){text + i * LEN, 1 + roll(LEN), (int32_t)i, 0};
+    }
+
+    assert_true(trie_init(&trie, keys, MANY));
+
+    for (size_t i = 1; i < trie.n_nodes; i++) n_used += trie.nodes[i].parent != UINT32_MAX;
+    assert_true(n_used > MANY);
+    assert_true(trie.n_nodes < n_used + n_used / 10 + 1000);
+    for (size_t i = 0; i < MANY; i++) assert_true(trie_find(&trie, keys[i].data, keys[i].len) >= 0);
+    trie_deinit(&trie);
+    free(keys);
+    free(text);
+}
+
 static bool attempt(void *user) {
     struct trie trie;
     bool ok = make(user, &trie);
@@ -107,6 +134,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_trie_finds_what_a_list_finds),
         cmocka_unit_test(test_of_equal_strings_the_last_counts_and_empty_ones_are_left_out),
+        cmocka_unit_test(test_a_large_trie_is_dense),
         cmocka_unit_test(test_running_out_of_memory_leaks_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -130,6 +130,22 @@ static void test_the_byte_alphabet_is_a_bijection(void **state) {
     assert_int_equal(byte_level_char('\n'), 0x10A);
 }
 
+/* Exchanging neighbours would take hours. */
+static void test_a_megabyte_of_marks_is_put_in_order(void **state) {
+    enum { PAIRS = 250000 };
+    static char text[PAIRS * 4];
+    struct buf out = {0};
+    (void)state;
+    for (size_t i = 0; i < PAIRS; i++) memcpy(text + 4 * i, "\u0301\u0316", 4); /* 230, 220 */
+
+    assert_true(unicode_normalize(UNICODE_NFC, text, sizeof text, &out));
+
+    assert_int_equal(out.len, sizeof text);
+    assert_memory_equal(out.data, "\u0316\u0316", 4);
+    assert_memory_equal(out.data + 2 * PAIRS - 2, "\u0316\u0301", 4);
+    buf_deinit(&out);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_boundaries_are_left_alone_by_nfc_and_never_join),
@@ -139,6 +155,7 @@ int main(void) {
         cmocka_unit_test(test_classes),
         cmocka_unit_test(test_lower_case_of_dotted_i_is_two_characters),
         cmocka_unit_test(test_the_byte_alphabet_is_a_bijection),
+        cmocka_unit_test(test_a_megabyte_of_marks_is_put_in_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
