@@ -235,7 +235,7 @@ RADISH_API RADISH_CHECK_RESULT enum radish_status radish_engine_open(
     struct radish_engine **engine_out, struct radish_error *err);
 
 /* Aborts what runs, waits for the engine's thread, frees everything. Every submitted request gets
- * its final event first. */
+ * its final event first. No other thread may be inside a call on this engine. */
 RADISH_API void radish_engine_close(struct radish_engine *engine);
 
 /* ---- requests

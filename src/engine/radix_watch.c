@@ -93,6 +93,7 @@ static void log_record(const struct radish_model *model, const struct radish_mis
                                       [RADISH_MISS_TWIN] = "being computed by another request",
                                       [RADISH_MISS_OFF] = "not looked for"};
     char before[TEXT_BYTES], there[TEXT_BYTES];
+    if (!log_has_level(RADISH_LOG_INFO)) return;
     if (record->miss == RADISH_MISS_NONE) {
         log_info("engine",
                  "request %llu: %u of %u prompt tokens cached: all that can be (at least one is "

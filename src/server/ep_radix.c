@@ -24,18 +24,22 @@ static const char *miss_name(enum radish_miss miss) {
     return "";
 }
 
-/* ,"key":"text of the tokens" */
+/* ,"key":"text of the tokens": their bytes as they are, since they stand in the middle of a text,
+ * where a detokenizer would begin a new one. */
 static void write_text(const struct server *server, const char *key, const int32_t *tokens,
                        uint32_t n, struct buf *out) {
-    char *text = NULL;
-    size_t len = 0;
+    struct buf text;
+    buf_init(&text, 0);
+    for (uint32_t i = 0; i < n; i++) {
+        size_t len = 0;
+        const char *bytes = radish_token_bytes(server->model, tokens[i], &len);
+        if (bytes) buf_append(&text, bytes, len);
+    }
     buf_append_char(out, ',');
     json_out_key(out, key);
-    if (radish_detokenize(server->model, tokens, n, 0, &text, &len, NULL) == RADISH_OK)
-        json_out_string(out, text, len);
-    else
-        buf_append_str(out, "null");
-    radish_free(text);
+    json_out_string(out, text.data ? text.data : "", text.len);
+    out->failed |= text.failed;
+    buf_deinit(&text);
 }
 
 static void write_prefixes(const struct server *server, const struct radish_radix_report *report,

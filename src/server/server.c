@@ -175,6 +175,8 @@ static enum radish_status open_parts(struct server *server, struct radish_error 
     server->isolates_keys = o->isolation == SERVER_ISOLATION_AUTO
                                 ? server->keys.n > 1
                                 : o->isolation == SERVER_ISOLATION_ON && server->keys.n;
+    if (o->isolation == SERVER_ISOLATION_ON && !server->keys.n)
+        log_warn("server", "--isolate-keys has nothing to isolate: there is no --api-key");
     RADISH_TRY(watcher_open(connections_hard_max(o), exchange_on_gone, &server->watcher, err));
     RADISH_TRY(prepare_open(o->n_prepare_threads, &server->prepare, err));
     RADISH_TRY(open_listener(o, &fd, err));

@@ -37,8 +37,12 @@ static void on_event(void *user, const struct radish_event *event) {
 static void test_the_step_path_allocates_nothing(void **state) {
     (void)state;
     if (!alloc_fail_can()) skip();
-    struct radish_engine_options options = {
-        .n_threads = 2, .kv_tokens_max = 3000, .context_tokens = 512, .chunk_tokens = 32};
+    struct radish_engine_options options = {.n_threads = 2,
+                                            .kv_tokens_max = 3000,
+                                            .context_tokens = 512,
+                                            .chunk_tokens = 32,
+                                            .explains_misses = true,
+                                            .shadow_check = 1};
     client_open_engine("llama", &options, &model, &engine);
     for (int32_t i = 0; i < 300; i++) prompt[i] = i;
     const char *stops[] = {"never in there", "\n\n\n\n\n\n"};
