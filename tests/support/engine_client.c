@@ -166,7 +166,7 @@ void client_assert_baseline(struct radish_engine *engine) {
         radish_engine_info(engine, &info);
         bool is_back = info.kv_slots_free + info.kv_slots_evictable == info.kv_slots_total;
         if (!info.requests_running && !info.requests_queued && is_back)
-            break; /* hidden ones, too */
+            break; /* hidden ones have ended, too */
         usleep(10000);
     }
     assert_int_equal(info.requests_running, 0);
