@@ -177,6 +177,7 @@ static void log_step(struct radish_engine *engine, const struct sched_step *step
     if (!step->n_prefill_seqs && !is_decode_due) return;
     struct sched_stats stats;
     sched_stats(engine->sched, &stats);
+    uint32_t n_queued = stats.n_seqs_queued - shadow_n_queued(engine);
     uint64_t now = clock_ns();
     uint32_t n_used = stats.n_slots_usable - stats.n_slots_free - stats.n_slots_evictable;
     double usage = (double)n_used / (double)stats.n_slots_usable;
@@ -186,7 +187,7 @@ static void log_step(struct radish_engine *engine, const struct sched_step *step
                   "%.2f, #running-req: %u, #queue-req: %u, cuda graph: False, input throughput "
                   "(token/s): %.2f",
                   step->n_prefill_seqs, step->n_prefill_tokens, step->n_cached_tokens, usage,
-                  step->n_decode_seqs, stats.n_seqs_queued,
+                  step->n_decode_seqs, n_queued,
                   per_second(engine->log_input_tokens, engine->log_prefill_ns, now));
         engine->log_prefill_ns = now;
         engine->log_input_tokens = 0;
@@ -196,8 +197,7 @@ static void log_step(struct radish_engine *engine, const struct sched_step *step
                   "Decode batch, #running-req: %u, #token: %u, token usage: %.2f, cuda graph: "
                   "False, gen throughput (token/s): %.2f, #queue-req: %u",
                   step->n_decode_seqs, n_used, usage,
-                  per_second(engine->log_output_tokens, engine->log_decode_ns, now),
-                  stats.n_seqs_queued);
+                  per_second(engine->log_output_tokens, engine->log_decode_ns, now), n_queued);
         engine->log_decode_ns = now;
         engine->log_output_tokens = 0;
         engine->log_decode_steps = 0;

@@ -12,7 +12,8 @@
  * neither uses nor feeds the tree, no event tells of it, no counter of users' tokens or requests
  * sees it, and it ends with the one row of logits that it is for. It is the scheduler's background
  * sequence: last in the queue, last for chunks, first to go when slots run out. It is pushed only
- * while nobody waits, and when somebody does after a step it is taken out and begins anew later.
+ * while nobody waits, and when somebody does after a step it is taken out and begins anew later;
+ * when slots ran out it is given up, and another hit will do.
  * There is one at a time; a request that comes by meanwhile is not checked, the next one is.
  *
  * The hash is FNV-1a over the row's 32-bit words: each step is a bijection of the state for a given
@@ -145,6 +146,10 @@ bool shadow_is_due(const struct radish_engine *engine) {
 void shadow_yield(struct radish_engine *engine) {
     struct shadow *shadow = engine->shadow;
     if (!shadow || shadow->state != SHADOW_PUSHED) return;
+    if (shadow->choice.seq.n_retractions) {
+        shadow_drop(engine);
+        return;
+    }
     struct sched_stats stats;
     sched_stats(engine->sched, &stats);
     if (stats.n_seqs_queued == shadow_n_queued(engine)) return;

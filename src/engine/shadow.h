@@ -25,7 +25,8 @@ void shadow_look(struct radish_engine *engine, const struct engine_row *row);
 /* Before a step is filled: the hidden request is pushed, if one is due and nobody waits. */
 void shadow_begin(struct radish_engine *engine);
 
-/* After a step: if somebody waits, the hidden request goes back and begins again later. */
+/* After a step: if somebody waits, the hidden request goes back and begins again later; if it was
+ * sent back for its slots, it is given up. */
 void shadow_yield(struct radish_engine *engine);
 
 bool shadow_is_due(const struct radish_engine *engine); /* there is something to push */

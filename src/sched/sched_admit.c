@@ -86,6 +86,7 @@ void admit_retract_one(struct sched *s) {
     for (struct sched_seq *seq = victim->next; seq; seq = seq->next)
         if (loses_less(seq, victim)) victim = seq;
     send_back(s, victim);
+    if (victim->is_background) return; /* nobody's, and no sign that estimates were wrong */
     s->step.n_retracted_seqs++;
     s->n_retracted_total++;
     raise_ratio(s);
@@ -199,8 +200,8 @@ static bool try_preempt(struct sched *s, struct sched_seq *candidate) {
         }
         if (!victim) return false;
         send_back(s, victim);
-        s->step.n_preempted_seqs++;
-        s->n_preempted_total++;
+        s->step.n_preempted_seqs += !victim->is_background;
+        s->n_preempted_total += !victim->is_background;
         count_claims(s);
         if (try_admit(s, candidate)) return true;
     }

@@ -3,7 +3,10 @@
 
 #include "engine_client.h"
 
+#include "base/clock.h"
 #include "base/rng.h"
+#include "engine/radix_watch.h"
+#include "sched/sched_int.h"
 
 static struct radish_model *model;
 static struct radish_engine *engine;
@@ -246,6 +249,44 @@ static void test_without_explaining_nothing_is_kept(void **state) {
     close_engine();
 }
 
+/* A namespace of as many nodes as there are slots, each of one token. */
+static void grow(struct kv_cache *cache, uint32_t n_nodes) {
+    for (uint32_t i = 0; i < n_nodes; i++) {
+        int32_t id = (int32_t)i;
+        struct radix_tokens tokens = {.head = &id, .n_head = 1};
+        struct kv_seq seq;
+        assert_int_equal(kv_cache_open(cache, 0, true, &tokens, 0, 0, &seq), RADISH_OK);
+        assert_int_equal(kv_cache_extend(cache, &seq, 1, 1), RADISH_OK);
+        kv_cache_commit(cache, &seq, &tokens, 1);
+        kv_cache_close(cache, &seq);
+    }
+}
+
+static void test_a_report_of_a_huge_tree_looks_at_a_bounded_part(void **state) {
+    (void)state;
+    const uint32_t n_nodes = RADIX_WATCH_NODES_MAX + 1000;
+    struct sched_options options = {
+        .kv = {.n_slots = n_nodes + 1, .page_slots = 1, .n_rows = 2, .context_tokens = 16},
+        .chunk_tokens = 16,
+        .prefill_tokens_max = 16,
+        .conservativeness = 1};
+    struct sched *sched;
+    struct radix_watch watch;
+    assert_int_equal(sched_create(&options, &sched, NULL), RADISH_OK);
+    assert_int_equal(radix_watch_init(&watch, false, true, NULL), RADISH_OK);
+    grow(sched->kv, n_nodes);
+
+    uint64_t begun_ns = clock_ns();
+    radix_watch_report(&watch, sched, begun_ns, &report);
+    print_message("a report of %u nodes takes %.2f ms\n", report.n_nodes_visited,
+                  (double)(clock_ns() - begun_ns) / 1e6);
+    assert_int_equal(report.n_nodes, n_nodes);
+    assert_int_equal(report.n_nodes_visited, RADIX_WATCH_NODES_MAX);
+    assert_int_equal(report.tokens_evictable, n_nodes);
+    radix_watch_deinit(&watch);
+    sched_destroy(sched);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_miss_is_explained_by_the_first_token_that_differs),
@@ -258,6 +299,7 @@ int main(void) {
         cmocka_unit_test(test_a_report_comes_while_an_answer_runs),
         cmocka_unit_test(test_without_a_cache_there_is_only_the_pool),
         cmocka_unit_test(test_without_explaining_nothing_is_kept),
+        cmocka_unit_test(test_a_report_of_a_huge_tree_looks_at_a_bounded_part),
     };
     return cmocka_run_group_tests(tests, make_clients, free_clients);
 }

@@ -159,6 +159,32 @@ static void test_checks_beside_traffic_all_pass_and_give_everything_back(void **
     close_engine();
 }
 
+/* The stream and the hidden request do not fit together to their ends: the stream goes on. */
+static void test_a_full_pool_never_costs_a_stream_for_a_check(void **state) {
+    (void)state;
+    struct radish_engine_options options = {.kv_tokens_max = 300,
+                                            .context_tokens = 290,
+                                            .chunk_tokens = 4,
+                                            .schedule_conservativeness = 0.01,
+                                            .shadow_check = 1};
+    client_open_engine("llama", &options, &model, &engine);
+    for (uint32_t i = 0; i < 6; i++) {
+        struct radish_request request = client_request(other_prompt + i, 60, 200);
+        assert_int_equal(client_submit(other, engine, &request, NULL), RADISH_OK);
+        client_wait_tokens(other, 1);
+        request = client_request(prompt, 150, 1);
+        if (!i) client_run(client, engine, &request);
+        client_run(client, engine, &request);
+        client_wait(other);
+        assert_int_equal(other->choices[0].n_ids, 200);
+    }
+    struct radish_engine_info info;
+    client_assert_baseline(engine);
+    radish_engine_info(engine, &info);
+    assert_int_equal(info.shadow_failures_total, 0);
+    close_engine();
+}
+
 static void test_closing_does_not_wait_for_a_check(void **state) {
     (void)state;
     open_engine(1);
@@ -186,6 +212,7 @@ int main(void) {
         cmocka_unit_test(test_nobody_is_charged_for_a_check),
         cmocka_unit_test(test_choices_and_penalties_do_not_disturb_the_check),
         cmocka_unit_test(test_checks_beside_traffic_all_pass_and_give_everything_back),
+        cmocka_unit_test(test_a_full_pool_never_costs_a_stream_for_a_check),
         cmocka_unit_test(test_closing_does_not_wait_for_a_check),
         cmocka_unit_test(test_a_check_needs_a_cache),
     };

@@ -100,6 +100,7 @@ static void test_a_background_sequence_is_the_first_to_be_sent_back(void **state
     while (a.seq.state != SCHED_SEQ_DONE) sim_step(&sim);
     assert_int_equal(a.seq.n_retractions, 0);
     assert_true(hidden.seq.n_retractions >= 1);
+    assert_int_equal(sim.n_retracted, 0); /* of those that count */
     sim_drain(&sim, 100);
     assert_int_equal(hidden.n_output, 1);
     sim_close(&sim);
