@@ -4,6 +4,7 @@ The letter and number in a test's name is the case in the list of such reports. 
 probabilities of every token included, with those of a server without a cache.
 """
 import concurrent.futures
+import os
 import random
 import re
 import signal
@@ -362,6 +363,45 @@ def test_d4_a_client_that_leaves_gives_everything_back(start, stream):
     tokens = radix(server)["tokens"]
     assert tokens["pinned"] == tokens["private"] == 0
     assert cached(complete(server, asked["prompt"])) == 99  # What was computed is not lost.
+
+
+def test_random_aborts_in_every_phase_leave_the_pool_at_its_baseline(start, cold):
+    # RADISH_ABORTS=10000 is the long form.
+    n_requests, n_clients = int(os.environ.get("RADISH_ABORTS", "500")), 16
+    server = start("--max-total-tokens", "1500", "--max-running-requests", "8", "--chunked-prefill-size", "64",
+                   "--schedule-conservativeness", "0.1", "--log-level", "warn")
+    seed = random.randrange(10**9)
+    print("seed", seed)
+
+    def one(i):
+        chance = random.Random(seed + i)
+        rid = f"abort-{i}"
+        asked = {"prompt": ids(f"trunk {i % 3}", 150)[: chance.randrange(1, 150)] + ids(f"own {i % 40}", chance.randrange(1, 60)),
+                 "max_tokens": chance.randrange(0, 120), "ignore_eos": True, "n": chance.choice([1, 1, 1, 3]),
+                 "stream": chance.random() < 0.5, "rid": rid, "temperature": 0}
+        way = chance.choice(["wait", "leave", "abort"])
+        sock = server.start_post("/v1/completions", asked)
+        if way != "wait":
+            time.sleep(chance.random() ** 3 * 0.2)
+        if way == "leave":
+            sock.close()
+            return way
+        if way == "abort":
+            assert server.post("/abort_request", {"rid": rid}).json()["success"]
+        got = read_all(sock)
+        sock.close()
+        assert b"200 OK" in got[:20] and b'"finish_reason":"' in got, got[-500:]
+        return way
+
+    with concurrent.futures.ThreadPoolExecutor(n_clients) as pool:
+        ways = list(pool.map(one, range(n_requests)))
+    assert set(ways) == {"wait", "leave", "abort"}
+    assert server.post("/abort_request", {"abort_all": True}).status == 200
+    server.wait_idle()
+    tokens = radix(server)["tokens"]
+    assert tokens["pinned"] == tokens["private"] == 0 and tokens["free"] + tokens["cached"] == 1500
+    prompt = ids("trunk 0", 150) + ids("own 0", 20)
+    assert complete(server, prompt)["choices"] == complete(cold, prompt)["choices"]
 
 
 def test_d10_a_stopping_server_finishes_its_stream_and_exits_at_once(start):
