@@ -249,9 +249,17 @@ static uint32_t match_edge(const struct radix *r, const struct radix_node *node,
                            uint32_t *slots_out, uint32_t *last_page_out) {
     uint32_t page_slots = r->page_slots;
     uint32_t run_max = RUN_SLOTS_MAX / page_slots ? RUN_SLOTS_MAX / page_slots : 1;
-    uint32_t n = 0, page = node->first_page;
-    *last_page_out = 0;
+    const uint32_t *next = r->next;
+    uint32_t n = 0, page = node->first_page, last_page = 0;
     while (n < n_max) {
+        if (page_slots == 1 && next[page] != page + 1) { /* alone: no call is worth it */
+            if (r->tokens[page] != radix_token_at(tokens, position + n)) break;
+            if (slots_out) slots_out[n] = page;
+            n++;
+            last_page = page;
+            page = next[page];
+            continue;
+        }
         uint32_t n_run = run_length(r, page, n_max - n < run_max ? n_max - n : run_max);
         uint32_t first = page * page_slots, at = n * page_slots;
         uint32_t n_same =
@@ -259,10 +267,11 @@ static uint32_t match_edge(const struct radix *r, const struct radix_node *node,
             page_slots;
         if (slots_out) fill_run(slots_out + at, first, n_same * page_slots);
         n += n_same;
-        if (n_same) *last_page_out = page + n_same - 1;
+        if (n_same) last_page = page + n_same - 1;
         if (n_same < n_run) break;
-        page = r->next[*last_page_out];
+        page = next[last_page];
     }
+    *last_page_out = last_page;
     return n;
 }
 
