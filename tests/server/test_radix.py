@@ -121,7 +121,8 @@ def test_a3_branches_sent_together_compute_their_cold_trunk_once(start, cold, n)
     replies = all_at_once(n, lambda i: complete(server, prompts[i]))
     report = radix(server)
     assert report["prompt_tokens"] == 410 * n
-    assert 410 <= report["prompt_tokens"] - report["cached_tokens"] <= 400 + 10 * n
+    # Each its own 10; and one that comes when fewer than 32 tokens of the trunk are left does not wait for them.
+    assert 410 <= report["prompt_tokens"] - report["cached_tokens"] <= 400 + 10 * n + 31 * (n - 1)
     for prompt, reply in zip(prompts[:3], replies):
         assert reply["choices"] == complete(cold, prompt)["choices"]
 
