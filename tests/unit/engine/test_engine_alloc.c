@@ -74,6 +74,18 @@ static void test_the_step_path_allocates_nothing(void **state) {
     radish_model_close(model);
 }
 
+/* Until the engine's threads have begun, and freed what that and their last request took: only then
+ * is this thread the only one that allocates. */
+static void wait_settled(void) {
+    static struct radish_radix_report report;
+    struct client *client = client_create();
+    struct radish_request request = client_request(prompt, 8, 2);
+    client_run(client, engine, &request);
+    client_assert_baseline(engine);
+    assert_int_equal(radish_engine_radix_report(engine, &report, NULL), RADISH_OK);
+    client_destroy(client);
+}
+
 static bool attempt_build(void *user) {
     struct engine_request *request;
     enum radish_status status = request_build(engine, user, &request, NULL);
@@ -88,6 +100,7 @@ static void test_building_a_request_survives_every_failed_allocation(void **stat
     if (!alloc_fail_can()) skip();
     struct radish_engine_options options = {.kv_tokens_max = 1000, .context_tokens = 512};
     client_open_engine("llama", &options, &model, &engine);
+    wait_settled();
     const char *stops[] = {"one", "two"};
     struct radish_logit_bias bias = {1, 1};
     struct radish_request request = client_request(prompt, 50, 20);
