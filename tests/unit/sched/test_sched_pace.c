@@ -195,6 +195,33 @@ static void test_a_machine_that_slows_down_is_noticed_in_one_step(void **state) 
     sim_close(&sim);
 }
 
+/* Every twelfth step is disturbed: that is expected from the first one on. */
+static void test_a_peak_is_remembered_until_the_next(void **state) {
+    (void)state;
+    const struct sim_cost quiet = {.base = 5 * MS, .decode = 1 * MS, .token = 0.5 * MS};
+    const struct sim_cost loud = {.base = 8 * MS, .decode = 1.6 * MS, .token = 0.8 * MS};
+    struct sched_options options = options_of(100);
+    sim_open(&options, &sim);
+    sim.checks_all = false;
+    sim.cost = quiet;
+    start_streams(400);
+    sim_prompt(&prompt, 1, 0, 2, 4000, 5);
+    sim_push(&sim, &prompt);
+    uint32_t n_late = 0, n_steps = 0;
+    while (!prompt.n_output) {
+        uint64_t before = sim.now_ns;
+        sim.cost = ++n_steps % 12 == 6 ? loud : quiet;
+        sim_step(&sim);
+        n_late += (double)(sim.now_ns - before) > 100 * MS;
+    }
+
+    assert_true(n_steps > 24);
+    assert_true(n_late <= 1);
+    for (uint32_t i = 0; i < 4; i++) sim_abort(&sim, &streams[i]);
+    sim_drain(&sim, 100);
+    sim_close(&sim);
+}
+
 static void test_lines_are_found_again(void **state) {
     (void)state;
     struct pace pace;
@@ -227,6 +254,7 @@ int main(void) {
         cmocka_unit_test(test_nobody_decodes_then_chunks_are_whole),
         cmocka_unit_test(test_the_second_request_does_not_wait_for_the_first),
         cmocka_unit_test(test_a_machine_that_slows_down_is_noticed_in_one_step),
+        cmocka_unit_test(test_a_peak_is_remembered_until_the_next),
         cmocka_unit_test(test_lines_are_found_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
