@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes src/text/jinja_entities.c: HTML's named characters, as Python's html.unescape() knows them (html.entities.html5).
+"""Writes src/jinja/jinja_entities.c: HTML's named characters, as Python's html.unescape() knows them (html.entities.html5).
 
     tools/make_html_entities.py            (deterministic: running it again changes nothing)
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes src/text/jinja_unicode.c: where Python's str differs from what utf8proc's tables say of a character.
+"""Writes src/jinja/jinja_unicode.c: where Python's str differs from what utf8proc's tables say of a character.
 
     tools/make_python_case.py            (Python 3.11, Unicode 14; running it again changes nothing)
 """

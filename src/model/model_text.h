@@ -14,7 +14,7 @@
 #include "radish.h"
 
 #include "format/model_file.h"
-#include "text/chat_template.h"
+#include "jinja/chat_template.h"
 #include "text/tokenizer.h"
 
 #define MODEL_TEXT_EOS_MAX 32

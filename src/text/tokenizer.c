@@ -116,6 +116,7 @@ static enum radish_status fill_bytes(struct tokenizer *t, struct radish_error *e
         if (!content.data) continue;
         buf_clear(&bytes);
         decoder_append_bytes(t->decoder, content.data, content.len, &bytes);
+        if (bytes.len > t->token_bytes_max) t->token_bytes_max = bytes.len;
         ok = !bytes.failed &&
              vocab_put(&t->bytes, (int32_t)id, bytes.data ? bytes.data : "", bytes.len, false);
     }

@@ -1,5 +1,5 @@
 """tokenize, detokenize, render: what goes in comes out again, and each flag does something."""
-import json, shutil
+import json, os, shutil
 
 import pytest
 
@@ -141,3 +141,29 @@ def test_a_template_that_refuses_fails_the_command(failed, tmp_path):
 
 def test_a_template_that_is_not_there_is_named(failed, tmp_path):
     assert "gone.jinja" in failed("render", "--template", tmp_path / "gone.jinja", stdin="{}")
+
+
+@pytest.mark.parametrize("regex", [r"(a+)+$", r"(a|aa)+$"])
+def test_a_tokenizer_whose_pattern_explodes_is_an_error_not_a_hang(failed, llama, tmp_path, regex):
+    tokenizer = json.loads((llama / "tokenizer.json").read_text())
+    tokenizer["pre_tokenizer"] = {"type": "Split", "pattern": {"Regex": regex}, "behavior": "Isolated", "invert": False}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(tokenizer))
+    shutil.copy(llama / "tokenizer_config.json", tmp_path)
+
+    line = failed("tokenize", tmp_path, stdin="a" * 5000 + "!")
+
+    assert "pattern" in line, line
+
+
+def test_where_no_code_may_be_generated_patterns_are_interpreted(ok, radish, llama):
+    import ctypes, subprocess
+    PR_SET_MDWE, REFUSE_EXEC_GAIN = 65, 1  # Linux 6.3: no memory may become executable, as hardened hosts have it
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    if subprocess.run(["true"], preexec_fn=lambda: None if prctl(PR_SET_MDWE, REFUSE_EXEC_GAIN, 0, 0, 0) == 0 else os._exit(1)).returncode:
+        pytest.skip("this kernel cannot refuse executable memory")
+
+    done = subprocess.run([radish.program, "tokenize", llama], input=TEXTS[4].encode(), capture_output=True, timeout=60,
+                          preexec_fn=lambda: prctl(PR_SET_MDWE, REFUSE_EXEC_GAIN, 0, 0, 0))
+
+    assert done.returncode == 0 and b"interpreter" in done.stderr, done.stderr
+    assert done.stdout.decode() == ok("tokenize", llama, stdin=TEXTS[4])

@@ -1,11 +1,11 @@
-/* fuzz: text. Chat templates: the first byte says which share of the rest is the template (in
+/* fuzz: jinja. Chat templates: the first byte says which share of the rest is the template (in
  * 255ths); what follows it is the JSON object of variables, {} where that is none. Limits are low,
  * so that an input ends within milliseconds whatever it asks for. */
-#include "text/jinja.h"
-#include "text/jinja_ast.h"
+#include "jinja/jinja.h"
+#include "jinja/jinja_ast.h"
 
 #include "base/json.h"
-#include "text/chat_template.h"
+#include "jinja/chat_template.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -10,7 +10,7 @@ from template_grammar import Grammar, Node, make_context
 
 ENV = chat_environment.environment()
 NOW = chat_environment.NOW.isoformat()
-# By intent (src/text/jinja.c says so): these are refused, and what Python prints with an address has none here.
+# By intent (src/jinja/jinja.c says so): these are refused, and what Python prints with an address has none here.
 REFUSED = ["limit of size of integers", "complex numbers are not supported"]
 ADDRESS = " at 0x"
 

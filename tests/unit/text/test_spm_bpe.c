@@ -1,8 +1,7 @@
 /* SentencePiece's BPE: against doing every merge by a search over the whole text, user-defined and
  * unused pieces, unknown text, cost, refusals, and running out of memory. */
 #include "alloc_fail.h"
-#include "test.h"
-#include "text_spec.h"
+#include "text_scored.h"
 
 #include "base/rng.h"
 #include "base/utf8.h"
@@ -10,123 +9,75 @@
 
 #include <math.h>
 
-enum { TOKENS_MAX = 64, TEXT_MAX = 64 };
+enum { TEXT_MAX = 64 };
 
-struct vocabulary {
-    struct tokenizer_spec spec;
-    struct spec_token tokens[TOKENS_MAX];
-    char text[TOKENS_MAX][32];
-};
-
-static struct spec_token *add(struct vocabulary *v, const char *text, double score) {
-    uint32_t i = v->spec.n_tokens++;
-    assert_true(i < TOKENS_MAX);
-    snprintf(v->text[i], sizeof v->text[i], "%s", text);
-    v->tokens[i] =
-        (struct spec_token){.content = spec_str(v->text[i]), .id = (int32_t)i, .score = score};
-    return &v->tokens[i];
+/* Token 0 is "<unk>". */
+static void begin(struct scored *v) {
+    scored_init(v, SPEC_MODEL_SPM_BPE);
+    scored_add(v, "<unk>", 0)->is_hidden = true;
 }
-
-static void begin(struct vocabulary *v) {
-    *v = (struct vocabulary){.spec.model = SPEC_MODEL_SPM_BPE};
-    v->spec.tokens = v->tokens;
-    add(v, "<unk>", 0)->is_hidden = true;
-}
-
-static struct token_model *make(const struct vocabulary *v) {
-    struct radish_error err = {0};
-    struct token_model *m;
-    if (spm_bpe_ops.create(&v->spec, false, &m, &err) != RADISH_OK) fail_msg("%s", err.msg);
-    return m;
-}
-
-static uint64_t encode(const struct token_model *m, const char *text, size_t len,
-                       struct id_list *out) {
-    struct token_scratch scratch = {0};
-    out->n = 0;
-    assert_true(spm_bpe_ops.encode(m, text, len, &scratch, out));
-    free(scratch.memory);
-    return scratch.n_operations;
-}
-
-static void expect_ids(const struct vocabulary *v, const char *text, const int32_t *want,
-                       size_t n) {
-    struct token_model *m = make(v);
-    struct id_list ids = {0};
-    encode(m, text, strlen(text), &ids);
-    assert_int_equal(ids.n, n);
-    if (n) assert_memory_equal(ids.ids, want, n * sizeof *want);
-    free(ids.ids);
-    spm_bpe_ops.destroy(m);
-}
-
-#define EXPECT(v, text, ...)                                                                       \
-    do {                                                                                           \
-        const int32_t ids_[] = {__VA_ARGS__};                                                      \
-        expect_ids(v, text, ids_, sizeof ids_ / sizeof *ids_);                                     \
-    } while (0)
 
 static void test_the_best_score_merges_first_and_the_leftmost_of_equals(void **state) {
-    struct vocabulary v;
+    struct scored v;
     (void)state;
     begin(&v);
-    add(&v, "a", -9);
-    add(&v, "b", -9);
-    add(&v, "ab", -2);
-    add(&v, "ba", -1);
-    add(&v, "aa", -3);
-    expect_ids(&v, "", NULL, 0);
-    EXPECT(&v, "aba", 1, 4);
-    EXPECT(&v, "aaa", 5, 1);
+    scored_add(&v, "a", -9);
+    scored_add(&v, "b", -9);
+    scored_add(&v, "ab", -2);
+    scored_add(&v, "ba", -1);
+    scored_add(&v, "aa", -3);
+    scored_expect_ids(&v, "", NULL, 0);
+    SCORED_EXPECT(&v, "aba", 1, 4);
+    SCORED_EXPECT(&v, "aaa", 5, 1);
     v.tokens[4].score = -2;
-    EXPECT(&v, "aba", 3, 1);
-    EXPECT(&v, "bab", 4, 2);
+    SCORED_EXPECT(&v, "aba", 3, 1);
+    SCORED_EXPECT(&v, "bab", 4, 2);
 }
 
 static void test_characters_that_are_no_tokens_may_merge_into_one_that_is(void **state) {
-    struct vocabulary v;
+    struct scored v;
     (void)state;
     begin(&v);
-    add(&v, "xy", -1);
-    add(&v, "a", -1);
-    EXPECT(&v, "axy", 2, 1);
-    EXPECT(&v, "xax", 0, 2, 0);
-    EXPECT(&v, "xxzz", 0); /* unknown neighbours are one */
-    add(&v, "<0x78>", 0)->is_hidden = true;
+    scored_add(&v, "xy", -1);
+    scored_add(&v, "a", -1);
+    SCORED_EXPECT(&v, "axy", 2, 1);
+    SCORED_EXPECT(&v, "xax", 0, 2, 0);
+    SCORED_EXPECT(&v, "xxzz", 0); /* unknown neighbours are one */
+    scored_add(&v, "<0x78>", 0)->is_hidden = true;
     v.spec.has_byte_fallback = true;
-    EXPECT(&v, "axxz", 2, 3, 3, 0);
+    SCORED_EXPECT(&v, "axxz", 2, 3, 3, 0);
 }
 
 static void test_user_defined_symbols_are_cut_out_first_and_never_merge(void **state) {
-    struct vocabulary v;
+    struct scored v;
     (void)state;
     begin(&v);
-    add(&v, "a", -1);
-    add(&v, "b", -1);
-    add(&v, "abc", -0.5);
-    add(&v, "bc", 0)->is_user_defined = true;
-    add(&v, "bcb", 0)->is_user_defined = true;
-    EXPECT(&v, "abc", 1, 4);
-    EXPECT(&v, "bcbc", 5, 0);
-    EXPECT(&v, "abcba", 1, 5, 1);
+    scored_add(&v, "a", -1);
+    scored_add(&v, "b", -1);
+    scored_add(&v, "abc", -0.5);
+    scored_add(&v, "bc", 0)->is_user_defined = true;
+    scored_add(&v, "bcb", 0)->is_user_defined = true;
+    SCORED_EXPECT(&v, "abc", 1, 4);
+    SCORED_EXPECT(&v, "bcbc", 5, 0);
+    SCORED_EXPECT(&v, "abcba", 1, 5, 1);
 }
 
 static void test_unused_pieces_are_merged_through_and_taken_apart(void **state) {
-    struct vocabulary v;
+    struct scored v;
     (void)state;
     begin(&v);
-    add(&v, "a", -9);
-    add(&v, "b", -9);
-    add(&v, "c", -9);
-    struct spec_token *unused = add(&v, "ab", -1);
+    scored_add(&v, "a", -9);
+    scored_add(&v, "b", -9);
+    scored_add(&v, "c", -9);
+    struct spec_token *unused = scored_add(&v, "ab", -1);
     unused->is_hidden = unused->is_unused = true;
-    add(&v, "abc", -2);
-    EXPECT(&v, "abc", 5);
-    EXPECT(&v, "ab", 1, 2);
-    EXPECT(&v, "cabab", 3, 1, 2, 1, 2);
-    unused = add(&v, "z", -1);
+    scored_add(&v, "abc", -2);
+    SCORED_EXPECT(&v, "abc", 5);
+    SCORED_EXPECT(&v, "ab", 1, 2);
+    SCORED_EXPECT(&v, "cabab", 3, 1, 2, 1, 2);
+    unused = scored_add(&v, "z", -1);
     unused->is_hidden = unused->is_unused = true;
-    EXPECT(&v, "az", 1, 0); /* nothing to take apart: unknown */
+    SCORED_EXPECT(&v, "az", 1, 0); /* nothing to take apart: unknown */
 }
 
 /* ---- against the definition */
@@ -135,7 +86,7 @@ struct part {
     size_t start, len;
 };
 
-static int32_t find(const struct vocabulary *v, const char *s, size_t len) {
+static int32_t find(const struct scored *v, const char *s, size_t len) {
     for (uint32_t i = v->spec.n_tokens; i-- > 1;)
         if (v->tokens[i].content.len == len && memcmp(v->tokens[i].content.data, s, len) == 0)
             return (int32_t)i;
@@ -143,8 +94,7 @@ static int32_t find(const struct vocabulary *v, const char *s, size_t len) {
 }
 
 /* Joins the best pair of the whole text until there is none. */
-static size_t merge_slowly(const struct vocabulary *v, const char *text, size_t len,
-                           int32_t *ids_out) {
+static size_t merge_slowly(const struct scored *v, const char *text, size_t len, int32_t *ids_out) {
     struct part parts[TEXT_MAX];
     size_t n = 0, n_ids = 0;
     uint32_t c;
@@ -175,7 +125,7 @@ static void test_merging_region_by_region_is_merging_the_whole_text(void **state
     static const char *const chars[] = {"a", "b", "c", "\u2581", "\u00E9", "\u2026", "\u65E5"};
     const uint64_t seed = 20261129;
     uint64_t rolled = 0;
-    struct vocabulary v;
+    struct scored v;
     struct id_list ids = {0};
     (void)state;
     printf("seed %llu\n", (unsigned long long)seed);
@@ -189,9 +139,9 @@ static void test_merging_region_by_region_is_merging_the_whole_text(void **state
             for (uint64_t k = 1 + rng_u64(seed, rolled++) % 4; k; k--)
                 strcat(text, chars[rng_u64(seed, rolled++) % n_chars]);
             if (find(&v, text, strlen(text)) < 0)
-                add(&v, text, -(double)(rng_u64(seed, rolled++) % 6));
+                scored_add(&v, text, -(double)(rng_u64(seed, rolled++) % 6));
         }
-        struct token_model *m = make(&v);
+        struct token_model *m = scored_make_model(&v);
         for (int i = 0; i < 20; i++) {
             size_t len = 0;
             for (uint64_t k = rng_u64(seed, rolled++) % 20; k; k--) {
@@ -200,7 +150,7 @@ static void test_merging_region_by_region_is_merging_the_whole_text(void **state
                 len += strlen(c);
             }
             size_t n = merge_slowly(&v, text, len, want);
-            encode(m, text, len, &ids);
+            scored_encode(&v, m, text, len, &ids);
             assert_int_equal(ids.n, n);
             if (n) assert_memory_equal(ids.ids, want, n * sizeof *want);
         }
@@ -213,28 +163,28 @@ static void test_merging_region_by_region_is_merging_the_whole_text(void **state
 static void test_long_texts_cost_little_more_than_twice_for_twice_the_length(void **state) {
     enum { LONG = 1 << 19 };
     static const char *const units[] = {"a", "ab", "\u2581", "1"};
-    struct vocabulary v;
+    struct scored v;
     struct id_list ids = {0};
     char *text = malloc(2 * LONG + 8);
     (void)state;
     assert_non_null(text);
     begin(&v);
-    add(&v, "a", -9);
-    add(&v, "b", -9);
-    add(&v, "ab", -1);
-    add(&v, "ba", -2);
-    add(&v, "abab", -3);
-    add(&v, "aa", -4);
-    add(&v, "aaaa", -5);
-    add(&v, "aaaaaaaa", -6);
-    add(&v, "\u2581", -9);
-    add(&v, "\u2581\u2581", -8);
-    struct token_model *m = make(&v);
+    scored_add(&v, "a", -9);
+    scored_add(&v, "b", -9);
+    scored_add(&v, "ab", -1);
+    scored_add(&v, "ba", -2);
+    scored_add(&v, "abab", -3);
+    scored_add(&v, "aa", -4);
+    scored_add(&v, "aaaa", -5);
+    scored_add(&v, "aaaaaaaa", -6);
+    scored_add(&v, "\u2581", -9);
+    scored_add(&v, "\u2581\u2581", -8);
+    struct token_model *m = scored_make_model(&v);
     for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
         size_t n = strlen(units[i]);
         for (size_t at = 0; at < 2 * LONG; at += n) memcpy(text + at, units[i], n);
-        uint64_t once = encode(m, text, LONG / n * n, &ids);
-        uint64_t twice = encode(m, text, 2 * LONG / n * n, &ids);
+        uint64_t once = scored_encode(&v, m, text, LONG / n * n, &ids);
+        uint64_t twice = scored_encode(&v, m, text, 2 * LONG / n * n, &ids);
         assert_true(once <= 100ull * LONG);
         assert_true(twice <= once * 9 / 4 + 1000);
     }
@@ -243,8 +193,7 @@ static void test_long_texts_cost_little_more_than_twice_for_twice_the_length(voi
     free(text);
 }
 
-static void expect_refused(const struct vocabulary *v, bool is_byte_level,
-                           enum radish_status status) {
+static void expect_refused(const struct scored *v, bool is_byte_level, enum radish_status status) {
     struct radish_error err = {0};
     struct token_model *m;
     assert_int_equal(spm_bpe_ops.create(&v->spec, is_byte_level, &m, &err), status);
@@ -253,10 +202,10 @@ static void expect_refused(const struct vocabulary *v, bool is_byte_level,
 }
 
 static void test_what_cannot_work_is_refused(void **state) {
-    struct vocabulary v;
+    struct scored v;
     (void)state;
     begin(&v);
-    add(&v, "a", NAN);
+    scored_add(&v, "a", NAN);
     expect_refused(&v, false, RADISH_E_FORMAT);
     v.tokens[1].score = 0;
     expect_refused(&v, true, RADISH_E_UNSUPPORTED);
@@ -278,7 +227,7 @@ static bool attempt(void *user) {
     struct token_model *m;
     struct token_scratch scratch = {0};
     struct id_list ids = {0};
-    const struct vocabulary *v = user;
+    const struct scored *v = user;
     enum radish_status status = spm_bpe_ops.create(&v->spec, false, &m, &err);
     if (status != RADISH_OK) {
         assert_int_equal(status, RADISH_E_NOMEM);
@@ -292,13 +241,13 @@ static bool attempt(void *user) {
 }
 
 static void test_running_out_of_memory_is_reported_and_leaks_nothing(void **state) {
-    struct vocabulary v;
+    struct scored v;
     (void)state;
     if (!alloc_fail_can()) skip();
     begin(&v);
-    add(&v, "a", -1);
-    add(&v, "b", -1);
-    struct spec_token *unused = add(&v, "ab", -1);
+    scored_add(&v, "a", -1);
+    scored_add(&v, "b", -1);
+    struct spec_token *unused = scored_add(&v, "ab", -1);
     unused->is_hidden = unused->is_unused = true;
     assert_true(alloc_fail_each(attempt, &v) >= 9);
 }

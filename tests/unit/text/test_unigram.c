@@ -1,138 +1,89 @@
 /* Unigram: the best path against trying all of them, unknown text, both kinds of arithmetic, cost
  * counted in steps, refusals, and running out of memory. */
 #include "alloc_fail.h"
-#include "test.h"
-#include "text_spec.h"
+#include "text_scored.h"
 
 #include "base/rng.h"
 #include "text/unigram.h"
 
 #include <math.h>
 
-enum { TOKENS_MAX = 300 };
-
-struct vocabulary {
-    struct tokenizer_spec spec;
-    struct spec_token tokens[TOKENS_MAX];
-    char text[TOKENS_MAX][16];
-};
-
-static void add(struct vocabulary *v, const char *text, double score) {
-    uint32_t i = v->spec.n_tokens++;
-    assert_true(i < TOKENS_MAX);
-    snprintf(v->text[i], sizeof v->text[i], "%s", text);
-    v->tokens[i] =
-        (struct spec_token){.content = spec_str(v->text[i]), .id = (int32_t)i, .score = score};
+/* Token 0 is "<unk>". */
+static void begin(struct scored *v) {
+    scored_init(v, SPEC_MODEL_UNIGRAM);
+    v->spec.unk_score = -20;
+    scored_add(v, "<unk>", 0);
 }
-
-/* Token 0 is "<unk>"; call it first. */
-static void begin(struct vocabulary *v) {
-    *v = (struct vocabulary){.spec.model = SPEC_MODEL_UNIGRAM, .spec.unk_score = -20};
-    v->spec.tokens = v->tokens;
-    add(v, "<unk>", 0);
-}
-
-static struct token_model *make(const struct vocabulary *v) {
-    struct radish_error err = {0};
-    struct token_model *m;
-    if (unigram_ops.create(&v->spec, false, &m, &err) != RADISH_OK) fail_msg("%s", err.msg);
-    return m;
-}
-
-static uint64_t encode(const struct token_model *m, const char *text, size_t len,
-                       struct id_list *out) {
-    struct token_scratch scratch = {0};
-    out->n = 0;
-    assert_true(unigram_ops.encode(m, text, len, &scratch, out));
-    free(scratch.memory);
-    return scratch.n_operations;
-}
-
-static void expect_ids(const struct vocabulary *v, const char *text, const int32_t *want,
-                       size_t n) {
-    struct token_model *m = make(v);
-    struct id_list ids = {0};
-    encode(m, text, strlen(text), &ids);
-    assert_int_equal(ids.n, n);
-    if (n) assert_memory_equal(ids.ids, want, n * sizeof *want);
-    free(ids.ids);
-    unigram_ops.destroy(m);
-}
-
-#define EXPECT(v, text, ...)                                                                       \
-    do {                                                                                           \
-        const int32_t ids_[] = {__VA_ARGS__};                                                      \
-        expect_ids(v, text, ids_, sizeof ids_ / sizeof *ids_);                                     \
-    } while (0)
 
 static void test_the_most_probable_path_wins_and_of_equals_the_longer_last_token(void **state) {
-    struct vocabulary v;
+    struct scored v;
     (void)state;
     begin(&v);
-    add(&v, "a", -1);
-    add(&v, "b", -1);
-    add(&v, "ab", -1.5);
-    add(&v, "bb", -2);
-    expect_ids(&v, "", NULL, 0);
-    EXPECT(&v, "ab", 3);
-    EXPECT(&v, "abb", 3, 2);
-    EXPECT(&v, "bb", 4); /* -2 either way: the one that starts earlier was there first */
-    EXPECT(&v, "a", 1);
+    scored_add(&v, "a", -1);
+    scored_add(&v, "b", -1);
+    scored_add(&v, "ab", -1.5);
+    scored_add(&v, "bb", -2);
+    scored_expect_ids(&v, "", NULL, 0);
+    SCORED_EXPECT(&v, "ab", 3);
+    SCORED_EXPECT(&v, "abb", 3, 2);
+    SCORED_EXPECT(&v, "bb", 4); /* -2 either way: the one that starts earlier was there first */
+    SCORED_EXPECT(&v, "a", 1);
     v.tokens[4].is_hidden = true;
-    EXPECT(&v, "bb", 2, 2);
+    SCORED_EXPECT(&v, "bb", 2, 2);
 }
 
 static void test_unknown_neighbours_are_one_token_and_their_text_is_looked_up(void **state) {
-    struct vocabulary v;
+    struct scored v;
     (void)state;
     begin(&v);
-    add(&v, "a", -1);
-    add(&v, "xy", -100); /* worse than two unknown characters */
-    EXPECT(&v, "axyza", 1, 0, 1);
-    EXPECT(&v, "<unk>", 0);
-    EXPECT(&v, "axya", 1, 2, 1);
+    scored_add(&v, "a", -1);
+    scored_add(&v, "xy", -100); /* worse than two unknown characters */
+    SCORED_EXPECT(&v, "axyza", 1, 0, 1);
+    SCORED_EXPECT(&v, "<unk>", 0);
+    SCORED_EXPECT(&v, "axya", 1, 2, 1);
     v.spec.sums_in_f32 = true; /* SentencePiece does not look */
-    EXPECT(&v, "axya", 1, 0, 1);
+    SCORED_EXPECT(&v, "axya", 1, 0, 1);
 }
 
 static void test_unknown_text_becomes_bytes_when_all_of_them_are_there(void **state) {
-    struct vocabulary v;
+    struct scored v;
     (void)state;
     begin(&v);
-    add(&v, "a", -1);
-    add(&v, "<0xC3>", -9);
-    add(&v, "<0xA9>", -9);
+    scored_add(&v, "a", -1);
+    scored_add(&v, "<0xC3>", -9);
+    scored_add(&v, "<0xA9>", -9);
     v.spec.has_byte_fallback = true;
-    EXPECT(&v, "a\u00E9a", 1, 2, 3, 1);
-    EXPECT(&v, "\u00E9\u00E9", 2, 3, 2, 3);
-    EXPECT(&v, "\u00E9\u00E8", 0);                        /* one run, and A8 is missing */
+    SCORED_EXPECT(&v, "a\u00E9a", 1, 2, 3, 1);
+    SCORED_EXPECT(&v, "\u00E9\u00E9", 2, 3, 2, 3);
+    SCORED_EXPECT(&v, "\u00E9\u00E8", 0);                 /* one run, and A8 is missing */
     v.tokens[2].is_hidden = v.tokens[3].is_hidden = true; /* as GGUF has them */
-    EXPECT(&v, "a\u00E9<0xC3>", 1, 0);
-    EXPECT(&v, "\u00E9", 2, 3);
+    SCORED_EXPECT(&v, "a\u00E9<0xC3>", 1, 0);
+    SCORED_EXPECT(&v, "\u00E9", 2, 3);
 }
 
 /* "b" + "bb" and "bb" + "b" are the same sum, but not after rounding. The answers are those of the
  * tokenizers and the sentencepiece packages. */
 static void test_ties_are_decided_by_each_implementations_own_arithmetic(void **state) {
-    struct vocabulary v;
+    struct scored v;
     (void)state;
     begin(&v);
-    add(&v, "a", -150000);
-    add(&v, "bc", -1.001);
-    add(&v, "b", -1);
-    add(&v, "c", 0);
+    scored_add(&v, "a", -150000);
+    scored_add(&v, "bc", -1.001);
+    scored_add(&v, "b", -1);
+    scored_add(&v, "c", 0);
     v.spec.unk_score = -150010;
     for (int i = 0; i < 5; i++) v.tokens[i].score = (double)(float)v.tokens[i].score;
     v.spec.sums_in_f32 = true;
-    EXPECT(&v, "abc", 1, 3, 4); /* the sum has passed 100,000 and starts anew: nothing is lost */
+    SCORED_EXPECT(&v, "abc", 1, 3,
+                  4); /* the sum has passed 100,000 and starts anew: nothing is lost */
     v.tokens[1].score = -98304;
-    EXPECT(&v, "abc", 1, 2); /* it has not: the thousandth is rounded away */
+    SCORED_EXPECT(&v, "abc", 1, 2); /* it has not: the thousandth is rounded away */
     v.spec.sums_in_f32 = false;
-    EXPECT(&v, "abc", 1, 3, 4);
+    SCORED_EXPECT(&v, "abc", 1, 3, 4);
 }
 
 /* The best sum over all ways to cut text[at..len), characters that are no tokens included. */
-static double best_sum(const struct vocabulary *v, const char *text, size_t at, size_t len) {
+static double best_sum(const struct scored *v, const char *text, size_t at, size_t len) {
     double best = -INFINITY;
     bool has_char = false;
     if (at == len) return 0;
@@ -146,7 +97,7 @@ static double best_sum(const struct vocabulary *v, const char *text, size_t at, 
     return best;
 }
 
-static double sum_of(const struct vocabulary *v, const struct id_list *ids, size_t len) {
+static double sum_of(const struct scored *v, const struct id_list *ids, size_t len) {
     double sum = 0;
     size_t known = 0, n_unk = 0;
     for (size_t i = 0; i < ids->n; i++) {
@@ -163,7 +114,7 @@ static double sum_of(const struct vocabulary *v, const struct id_list *ids, size
 static void test_no_path_is_better_than_the_one_found(void **state) {
     const uint64_t seed = 20261129;
     uint64_t rolled = 0;
-    struct vocabulary v;
+    struct scored v;
     struct id_list ids = {0};
     (void)state;
     printf("seed %llu\n", (unsigned long long)seed);
@@ -175,15 +126,15 @@ static void test_no_path_is_better_than_the_one_found(void **state) {
             for (size_t k = 0; k < n; k++) text[k] = (char)('a' + rng_u64(seed, rolled++) % 3);
             text[n] = '\0';
             /* Powers of two: all sums are exact, and equal texts equally good. */
-            add(&v, text, -(double)(1 + rng_u64(seed, rolled++) % 64) / 8);
+            scored_add(&v, text, -(double)(1 + rng_u64(seed, rolled++) % 64) / 8);
             for (int k = 1; k <= i; k++)
                 if (strcmp(v.text[k], text) == 0) v.tokens[i + 1].score = v.tokens[k].score;
         }
-        struct token_model *m = make(&v);
+        struct token_model *m = scored_make_model(&v);
         for (int i = 0; i < 10; i++) {
             size_t len = (size_t)(rng_u64(seed, rolled++) % sizeof text);
             for (size_t k = 0; k < len; k++) text[k] = (char)('a' + rng_u64(seed, rolled++) % 4);
-            encode(m, text, len, &ids);
+            scored_encode(&v, m, text, len, &ids);
             assert_true(sum_of(&v, &ids, len) == best_sum(&v, text, 0, len));
         }
         unigram_ops.destroy(m);
@@ -195,7 +146,7 @@ static void test_no_path_is_better_than_the_one_found(void **state) {
 static void test_cost_is_proportional_to_length(void **state) {
     enum { LONG = 1 << 20 };
     static const char *const units[] = {"a", " ", "1", "ab", "\u65E5", "xyz"};
-    struct vocabulary v;
+    struct scored v;
     struct id_list ids = {0};
     char *text = malloc(2 * LONG + 8);
     (void)state;
@@ -204,16 +155,16 @@ static void test_cost_is_proportional_to_length(void **state) {
     for (int i = 1; i <= 15; i++) {
         char run[16] = "";
         for (int k = 0; k < i; k++) run[k] = 'a';
-        add(&v, run, -i);
+        scored_add(&v, run, -i);
     }
-    add(&v, "b", -1);
-    add(&v, " ", -1);
-    struct token_model *m = make(&v);
+    scored_add(&v, "b", -1);
+    scored_add(&v, " ", -1);
+    struct token_model *m = scored_make_model(&v);
     for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
         size_t n = strlen(units[i]);
         for (size_t at = 0; at < 2 * LONG; at += n) memcpy(text + at, units[i], n);
-        uint64_t once = encode(m, text, LONG / n * n, &ids);
-        uint64_t twice = encode(m, text, 2 * LONG / n * n, &ids);
+        uint64_t once = scored_encode(&v, m, text, LONG / n * n, &ids);
+        uint64_t twice = scored_encode(&v, m, text, 2 * LONG / n * n, &ids);
         assert_true(once <= 17u * LONG);
         assert_true(twice <= 2 * once + 1000);
     }
@@ -222,8 +173,7 @@ static void test_cost_is_proportional_to_length(void **state) {
     free(text);
 }
 
-static void expect_refused(const struct vocabulary *v, bool is_byte_level,
-                           enum radish_status status) {
+static void expect_refused(const struct scored *v, bool is_byte_level, enum radish_status status) {
     struct radish_error err = {0};
     struct token_model *m;
     assert_int_equal(unigram_ops.create(&v->spec, is_byte_level, &m, &err), status);
@@ -232,10 +182,10 @@ static void expect_refused(const struct vocabulary *v, bool is_byte_level,
 }
 
 static void test_what_cannot_work_is_refused(void **state) {
-    struct vocabulary v;
+    struct scored v;
     (void)state;
     begin(&v);
-    add(&v, "a", NAN);
+    scored_add(&v, "a", NAN);
     expect_refused(&v, false, RADISH_E_FORMAT);
     v.tokens[1].score = -1;
     v.spec.unk_id = 7;
@@ -249,16 +199,16 @@ static void test_what_cannot_work_is_refused(void **state) {
 
 static void test_byte_level_pieces_are_raw_bytes(void **state) {
     struct radish_error err = {0};
-    struct vocabulary v;
+    struct scored v;
     struct token_model *m;
     struct id_list ids = {0};
     (void)state;
     begin(&v);
-    add(&v, "\u0120a", -1); /* " a" */
-    add(&v, "\u00C3\u00A9", -1);
-    add(&v, "\u65E5", -1); /* not of the alphabet: never found */
+    scored_add(&v, "\u0120a", -1); /* " a" */
+    scored_add(&v, "\u00C3\u00A9", -1);
+    scored_add(&v, "\u65E5", -1); /* not of the alphabet: never found */
     assert_int_equal(unigram_ops.create(&v.spec, true, &m, &err), RADISH_OK);
-    encode(m, " a\u00E9\xC3", 5, &ids);
+    scored_encode(&v, m, " a\u00E9\xC3", 5, &ids);
     assert_int_equal(ids.n, 3);
     assert_int_equal(ids.ids[0], 1);
     assert_int_equal(ids.ids[1], 2);
@@ -272,7 +222,7 @@ static bool attempt(void *user) {
     struct token_model *m;
     struct token_scratch scratch = {0};
     struct id_list ids = {0};
-    const struct vocabulary *v = user;
+    const struct scored *v = user;
     enum radish_status status = unigram_ops.create(&v->spec, false, &m, &err);
     if (status != RADISH_OK) {
         assert_int_equal(status, RADISH_E_NOMEM);
@@ -286,11 +236,11 @@ static bool attempt(void *user) {
 }
 
 static void test_running_out_of_memory_is_reported_and_leaks_nothing(void **state) {
-    struct vocabulary v;
+    struct scored v;
     (void)state;
     if (!alloc_fail_can()) skip();
     begin(&v);
-    add(&v, "ab", -1);
+    scored_add(&v, "ab", -1);
     assert_true(alloc_fail_each(attempt, &v) >= 6);
 }
 

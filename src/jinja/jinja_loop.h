@@ -2,8 +2,8 @@
  * entry points.
  *
  * Owns nothing: all of it lies in the arena of the render. */
-#ifndef TEXT_JINJA_LOOP_H
-#define TEXT_JINJA_LOOP_H
+#ifndef JINJA_LOOP_H
+#define JINJA_LOOP_H
 
 #include "jinja_ast.h"
 #include "jinja_run.h"

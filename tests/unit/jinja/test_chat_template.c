@@ -1,6 +1,6 @@
 /* test_chat_template.c - the door to the interpreter: compiling, the clock, whether parts are read,
  * and what happens when memory runs out. (The language: test_jinja.c.) */
-#include "text/chat_template.h"
+#include "jinja/chat_template.h"
 
 #include "base/json.h"
 

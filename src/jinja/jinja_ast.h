@@ -7,8 +7,8 @@
  * A name node says how many functions outward its slot lies (hops) and which slot it is.
  * Immutable once jinja_scope_resolve() is done.
  * (A little over the limit of a header: all nodes of one tree stand in one place.) */
-#ifndef TEXT_JINJA_AST_H
-#define TEXT_JINJA_AST_H
+#ifndef JINJA_AST_H
+#define JINJA_AST_H
 
 #include "base/arena.h"
 #include "jinja_builtin.h"

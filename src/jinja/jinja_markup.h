@@ -1,6 +1,6 @@
 /* jinja_markup.h - texts that are safe HTML: STR values with flag 1. */
-#ifndef TEXT_JINJA_MARKUP_H
-#define TEXT_JINJA_MARKUP_H
+#ifndef JINJA_MARKUP_H
+#define JINJA_MARKUP_H
 
 #include "jinja_builtin.h"
 

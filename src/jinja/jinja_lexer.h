@@ -1,8 +1,8 @@
 /* jinja_lexer.h - template source to tokens, with Jinja's rules for white space already applied.
  *
  * Tokens point into the source. Threads: one at a time. */
-#ifndef TEXT_JINJA_LEXER_H
-#define TEXT_JINJA_LEXER_H
+#ifndef JINJA_LEXER_H
+#define JINJA_LEXER_H
 
 #include "radish.h"
 

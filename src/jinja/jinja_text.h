@@ -1,8 +1,8 @@
 /* jinja_text.h - what Python's str can do, on valid UTF-8: characters are code points.
  *
  * Functions that only look return positions in bytes; those that make text append to a buffer. */
-#ifndef TEXT_JINJA_TEXT_H
-#define TEXT_JINJA_TEXT_H
+#ifndef JINJA_TEXT_H
+#define JINJA_TEXT_H
 
 #include "radish.h"
 

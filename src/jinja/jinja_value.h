@@ -8,8 +8,8 @@
  * Invariants: text is valid UTF-8. JINJA_MISSING never reaches a template: it marks an empty slot
  * or an argument that was not given. An integer is JINJA_INT whenever it fits 64 bits, else
  * JINJA_BIG. Threads: one at a time. */
-#ifndef TEXT_JINJA_VALUE_H
-#define TEXT_JINJA_VALUE_H
+#ifndef JINJA_VALUE_H
+#define JINJA_VALUE_H
 
 #include "radish.h"
 

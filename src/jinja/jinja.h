@@ -2,8 +2,8 @@
  * tests and the fuzz target set low. chat_template.h is what others use.
  *
  * Threads: a template is immutable after compile. */
-#ifndef TEXT_JINJA_H
-#define TEXT_JINJA_H
+#ifndef JINJA_H
+#define JINJA_H
 
 #include "radish.h"
 

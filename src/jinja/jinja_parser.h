@@ -1,8 +1,8 @@
 /* jinja_parser.h - shared by jinja_parser.c, jinja_parse_expr.c and jinja_parse_stmt.c.
  *
  * A parse function returns its node, or NULL after parser_fail() has noted why. */
-#ifndef TEXT_JINJA_PARSER_H
-#define TEXT_JINJA_PARSER_H
+#ifndef JINJA_PARSER_H
+#define JINJA_PARSER_H
 
 #include "jinja_ast.h"
 #include "jinja_lexer.h"

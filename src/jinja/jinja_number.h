@@ -1,8 +1,8 @@
 /* jinja_number.h - Python's int, float and bool: arithmetic, order, text in both directions.
  *
  * Integers are exact up to 127 bits; past that a limit is reported, never a wrong result. */
-#ifndef TEXT_JINJA_NUMBER_H
-#define TEXT_JINJA_NUMBER_H
+#ifndef JINJA_NUMBER_H
+#define JINJA_NUMBER_H
 
 #include "jinja_run.h"
 #include "jinja_value.h"

@@ -5,8 +5,8 @@
  * Owns: the compiled template. Threads: immutable after compile; renders may run in any number of
  * threads. Limits (a clear error past them): source 1 MB, output 64 MB, memory, steps, recursion.
  */
-#ifndef TEXT_CHAT_TEMPLATE_H
-#define TEXT_CHAT_TEMPLATE_H
+#ifndef JINJA_CHAT_TEMPLATE_H
+#define JINJA_CHAT_TEMPLATE_H
 
 #include "radish.h"
 

@@ -3,8 +3,8 @@
  * reason stays.
  *
  * Owns: the arena and the text being captured. Threads: one at a time. */
-#ifndef TEXT_JINJA_RUN_H
-#define TEXT_JINJA_RUN_H
+#ifndef JINJA_RUN_H
+#define JINJA_RUN_H
 
 #include "radish.h"
 

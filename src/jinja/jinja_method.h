@@ -1,6 +1,6 @@
 /* jinja_method.h - the table of text methods, between jinja_method_str.c and jinja_method.c. */
-#ifndef TEXT_JINJA_METHOD_H
-#define TEXT_JINJA_METHOD_H
+#ifndef JINJA_METHOD_H
+#define JINJA_METHOD_H
 
 #include "jinja_builtin.h"
 

@@ -3,7 +3,7 @@
  * we must. tests/data/templates/templates.json.xz is conformance's templates.json, packed by xz
  * -9e; it is unpacked here by xz. The chats of the real tokenizers come from the conformance
  * folder. */
-#include "text/chat_template.h"
+#include "jinja/chat_template.h"
 
 #include "base/buf.h"
 #include "base/file_map.h"

@@ -9,7 +9,7 @@
 #include "base/buf.h"
 #include "base/file_map.h"
 #include "base/json.h"
-#include "text/chat_template.h"
+#include "jinja/chat_template.h"
 
 #include <stdio.h>
 #include <stdlib.h>

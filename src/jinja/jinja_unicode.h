@@ -1,7 +1,7 @@
 /* jinja_unicode.h - characters as Python's str sees them, where general categories do not say it.
  */
-#ifndef TEXT_JINJA_UNICODE_H
-#define TEXT_JINJA_UNICODE_H
+#ifndef JINJA_UNICODE_H
+#define JINJA_UNICODE_H
 
 #include "radish.h"
 

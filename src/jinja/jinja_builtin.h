@@ -5,8 +5,8 @@
  * calls it with call->a[i], JINJA_MISSING where nothing was given. For filters and tests a[0] is
  * the value on the left, for methods the object. Builtins with n_params < 0 take what they get from
  * call->args. */
-#ifndef TEXT_JINJA_BUILTIN_H
-#define TEXT_JINJA_BUILTIN_H
+#ifndef JINJA_BUILTIN_H
+#define JINJA_BUILTIN_H
 
 #include "jinja_run.h"
 #include "jinja_value.h"

@@ -105,7 +105,7 @@ static void check(const char *name) {
         /* log(2^20) / log(2^16) = 1.25. */
         if (large > small * 1.25 + 1)
             fail_msg("%s: %s: %.1f operations per byte of 64 KB, %.1f of %zu KB", name,
-                     TEXTS[i].name, small, large);
+                     TEXTS[i].name, small, large, len >> 10);
         if (large > 100) fail_msg("%s: %s: %.1f operations per byte", name, TEXTS[i].name, large);
     }
     tokenizer_destroy(t);

@@ -1,8 +1,8 @@
 /* test_jinja.c - the language, corner by corner: tests/data/templates/cases.json holds small
  * templates with what Jinja2 3.1.6 makes of them (written by tools/make_jinja_cases.py); and what
  * Jinja2 has no answer for: limits, errors that name their line, time, speed. */
-#include "text/chat_template.h"
-#include "text/jinja.h"
+#include "jinja/chat_template.h"
+#include "jinja/jinja.h"
 
 #include "base/buf.h"
 #include "base/clock.h"

@@ -1,6 +1,6 @@
 /* jinja_entities.h - HTML's named characters. */
-#ifndef TEXT_JINJA_ENTITIES_H
-#define TEXT_JINJA_ENTITIES_H
+#ifndef JINJA_ENTITIES_H
+#define JINJA_ENTITIES_H
 
 #include "radish.h"
 
