@@ -204,8 +204,8 @@ static void test_long_prompts_in_exact_precision_equal_numpy_and_keep_their_bits
 
 static void test_long_prompts_have_the_same_bits_in_every_schedule(void **state) {
     static const struct schedule schedules[] = {
-        {RADISH_PRECISION_FAST, 2, 16, .first = 0, .n = 3},   /* ragged, in small chunks */
-        {RADISH_PRECISION_FAST, 2, 1, .first = 2, .n = 1},    /* token by token, as decode */
+        {RADISH_PRECISION_FAST, 2, 16, .first = 0, .n = 3}, /* ragged, in small chunks */
+        {RADISH_PRECISION_FAST, 2, 1, .first = 2, .n = 1},  /* token by token, as decode */
     };
     struct digest digests[LENGTHS], *base = &digests[LENGTHS - 1];
     /* Whole and with one thread; check_warm() has the chunks of 512 with two. */
