@@ -47,6 +47,10 @@ enum {
 #define STALL_SHARE                                                                                \
     0.8 /* of the stall bound is planned for; the rest is for what was not foreseen */
 
+#define PREFILL_SHARE                                                                              \
+    0.25 /* of the decodes' time is prefill's in any case: where decodes alone take as long as the \
+            bound, prompts would otherwise come in token by token */
+
 static enum radish_status make_arrays(struct sched *s, struct radish_error *err) {
     struct batch *batch = &s->batch;
     uint32_t n_rows = s->options.kv.n_rows;
@@ -212,9 +216,10 @@ static struct budget make_budget(const struct sched *s) {
     struct budget budget = {.n_tokens = s->options.chunk_tokens};
     if (!s->step.n_decode_seqs || !s->options.stall_ns_max) return budget;
     if (pace_knows_prefill(&s->pace)) {
+        double decode_ns = pace_decode_ns(&s->pace, s->step.n_decode_seqs);
+        double room_ns = STALL_SHARE * (double)s->options.stall_ns_max - decode_ns;
         budget.is_timed = true;
-        budget.ns = STALL_SHARE * (double)s->options.stall_ns_max -
-                    pace_decode_ns(&s->pace, s->step.n_decode_seqs);
+        budget.ns = room_ns > PREFILL_SHARE * decode_ns ? room_ns : PREFILL_SHARE * decode_ns;
     } else if (budget.n_tokens > FIRST_CHUNK_TOKENS) {
         budget.n_tokens = FIRST_CHUNK_TOKENS;
     }

@@ -81,6 +81,15 @@ static void test_no_stream_stalls_longer_than_the_bound(void **state) {
         }
 }
 
+static void test_where_decodes_alone_reach_the_bound_prefill_still_gets_a_fifth_of_the_time(
+    void **state) {
+    (void)state;
+    const struct sim_cost cost = {.base = 20 * MS, .decode = 10 * MS, .token = 0.5 * MS};
+    double ms = inject(50, &cost), work_ms = 4000 * 0.5;
+    assert_true(ms <= 6 * work_ms);      /* token by token it would be 120 times */
+    assert_true(gap_ms_max() <= 60 * 2); /* and no step takes twice what its decodes do */
+}
+
 static void test_without_the_bound_they_do(void **state) {
     (void)state;
     const struct sim_cost cost = {.base = 5 * MS, .decode = 1 * MS, .token = 0.5 * MS};
@@ -121,7 +130,7 @@ static void test_a_bound_too_short_still_lets_prefill_go_on(void **state) {
         options.kv.page_slots = pages[p];
         options.kv.n_slots = 20000 + pages[p];
         sim_open(&options, &sim);
-        sim.cost = (struct sim_cost){.base = 20 * MS, .decode = 1 * MS, .token = 1 * MS};
+        sim.cost = (struct sim_cost){.base = 20 * MS, .decode = 1 * MS, .token = 10 * MS};
         start_streams(400);
         sim_prompt(&prompt, 1, 0, 2, 200, 1);
         sim_push(&sim, &prompt);
@@ -248,6 +257,8 @@ static void test_lines_are_found_again(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_no_stream_stalls_longer_than_the_bound),
+        cmocka_unit_test(
+            test_where_decodes_alone_reach_the_bound_prefill_still_gets_a_fifth_of_the_time),
         cmocka_unit_test(test_without_the_bound_they_do),
         cmocka_unit_test(test_nothing_measured_starts_with_32_tokens_beside_streams),
         cmocka_unit_test(test_a_bound_too_short_still_lets_prefill_go_on),
