@@ -132,6 +132,24 @@ def test_a4_a_prompt_is_still_there_after_another(server):
     assert [cached(complete(server, prompt)) for prompt in (a, b, a)] == [0, 0, 299]
 
 
+@pytest.mark.parametrize("page", [1, 2, 4, 16])
+def test_a17_a_page_costs_no_more_than_its_slack(start, cold, page):
+    server = start("--page-size", str(page))
+    for length in (15, 16, 17, 100):
+        prompt = ids(f"a17 {length}", length)
+        first, again = complete(server, prompt), complete(server, prompt)
+        assert [cached(first), cached(again)] == [0, (length - 1) // page * page]
+        assert first["choices"] == again["choices"] == complete(cold, prompt)["choices"]
+
+
+def test_b14_b15_a_repeat_and_its_strict_prefixes_compute_their_last_token(server, cold):
+    prompt = ids("b14", 49)
+    for n in (49, 49, 13, 1, 48, 49):
+        reply = complete(server, prompt[:n])
+        assert reply["choices"] == complete(cold, prompt[:n])["choices"]
+    assert cached(reply) == 48
+
+
 def ask(server, messages, max_tokens=24):
     body = {"messages": messages, "max_tokens": max_tokens, "temperature": 0}
     answer = server.post("/v1/chat/completions", body)
@@ -351,6 +369,15 @@ def test_c10_long_and_short_requests_share_one_pool(start):
     replies = all_at_once(16, lambda i: complete(server, ids(f"c10 {i}", lengths[i]), 5))
     assert [reply["usage"]["prompt_tokens"] for reply in replies] == lengths
     assert all(reply["usage"]["completion_tokens"] == 5 for reply in replies)
+
+
+def test_c11_a_context_far_beyond_the_memory_is_cut_to_the_pool_and_served(start):
+    server = start("--max-total-tokens", "600")
+    most = server.request("GET", "/v1/models").json()["data"][0]["max_model_len"]
+    assert most <= 600
+    assert complete(server, ids("c11", most - 10), 5)["usage"]["completion_tokens"] == 5
+    answer = server.post("/v1/completions", {"prompt": ids("c11 long", most + 1)})
+    assert answer.status == 400 and str(most) in answer.error()["message"]
 
 
 @pytest.mark.parametrize("stream", [True, False])
