@@ -7,6 +7,7 @@
 
 #include "base/rng.h"
 
+#include <pthread.h>
 #include <unistd.h>
 
 enum { CLIENTS = 16, N_NEW = 60, N_PROMPT_MAX = 60 };
@@ -63,7 +64,28 @@ static struct radish_request request_of(uint32_t i, const char **stop) {
     return request;
 }
 
+/* A request whose event holds the engine's thread back until the gate opens: so those that are
+ * submitted meanwhile come in together, however the threads are scheduled. */
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+
+static void wait_at_gate(void *user, const struct radish_event *event) {
+    (void)user;
+    (void)event;
+    pthread_mutex_lock(&gate);
+    pthread_mutex_unlock(&gate);
+}
+
+static void close_gate(void) {
+    static const int32_t prompt[] = {5};
+    struct radish_request request = client_request(prompt, 1, 1);
+    uint64_t id;
+    request.on_event = wait_at_gate;
+    pthread_mutex_lock(&gate);
+    assert_int_equal(radish_engine_submit(engine, &request, &id, NULL), RADISH_OK);
+}
+
 static void submit_all(struct client **to, bool has_priorities) {
+    if (!has_priorities) close_gate();
     for (uint32_t i = 0; i < CLIENTS; i++) {
         const char *stop;
         struct radish_error err;
@@ -72,6 +94,7 @@ static void submit_all(struct client **to, bool has_priorities) {
         if (has_priorities && i == CLIENTS / 2) client_wait_tokens(to[0], 5);
         if (client_submit(to[i], engine, &request, &err) != RADISH_OK) fail_msg("%s", err.msg);
     }
+    if (!has_priorities) pthread_mutex_unlock(&gate);
     for (uint32_t i = 0; i < CLIENTS; i++) client_wait(to[i]);
     client_assert_baseline(engine);
 }
