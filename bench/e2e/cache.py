@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What clients feel of cache and scheduler: `radish serve` over HTTP on this machine, measured from outside. Python's library only.
 
-Usage: cache.py MODEL [--bin build/release/radish] [--only repeat,nosharing,stall,trunk] [--runs N] [--pairs N] [--csv FILE]
+Usage: cache.py MODEL [--bin build/release/radish] [--only repeat,nosharing,stall,trunk] [--runs N] [--pairs N] [--ids LOW,HIGH] [--csv FILE]
 
 Starts servers on free loopback ports and stops them. Prompts are random token ids, so nothing is shared unless it is meant to be.
   repeat     a prompt of 3,662 tokens, new and repeated: tokens computed, time to the first token
@@ -146,7 +146,7 @@ class Bench:
         return Server(self.args.bin, self.args.model, *flags)
 
     def tokens(self, n):
-        return [self.random.randrange(1000, 40000) for _ in range(n)]
+        return [self.random.randrange(*self.args.ids) for _ in range(n)]
 
     def add(self, what, unit, values, target=""):
         row = [what, unit, statistics.median(values), min(values), max(values), len(values), PREDICTED.get(what, ""), target]
@@ -287,6 +287,7 @@ def main():
     parser.add_argument("--only", default="repeat,nosharing,stall,trunk")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--pairs", type=int, default=7)
+    parser.add_argument("--ids", type=lambda text: tuple(int(i) for i in text.split(",")), default=(1000, 40000))
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--csv")
     args = parser.parse_args()
