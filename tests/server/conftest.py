@@ -33,6 +33,18 @@ def find_program():
     return max(found, key=os.path.getmtime) if found else None
 
 
+def plan_bytes(server):
+    """Weights, KV pool and scratch as the line at start says; two decimals of a GB, rounded."""
+    found = re.search(r"weights ([\d.]+) GB, KV pool (\d+) slots .*?, ([\d.]+) GB\), scratch ([\d.]+) GB, have", server.log())
+    assert found, server.log()
+    return (float(found.group(1)) + float(found.group(3)) + float(found.group(4)) + 0.015) * 1e9
+
+
+def rss_bytes(server):
+    with open(f"/proc/{server.process.pid}/status") as status:
+        return int(re.search(r"VmRSS:\s+(\d+) kB", status.read()).group(1)) * 1024
+
+
 def find_smollm2():
     cache = os.environ.get("RADISH_CACHE") or os.path.join(
         os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache")), "radish"

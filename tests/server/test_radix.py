@@ -6,14 +6,13 @@ probabilities of every token included, with those of a server without a cache.
 import concurrent.futures
 import os
 import random
-import re
 import signal
 import threading
 import time
 
 import pytest
 
-from conftest import find_program, read_all, read_until, stream_events
+from conftest import find_program, plan_bytes, read_all, read_until, rss_bytes, stream_events
 
 
 # A model this small makes thousands of tokens a second: what is to be still running when something else happens must have
@@ -69,18 +68,6 @@ def all_at_once(n, work):
 
     with concurrent.futures.ThreadPoolExecutor(n) as pool:
         return list(pool.map(one, range(n)))
-
-
-def plan_bytes(server):
-    """Weights, KV pool and scratch as the line at start says; two decimals of a GB, rounded."""
-    found = re.search(r"weights ([\d.]+) GB, KV pool (\d+) slots .*?, ([\d.]+) GB\), scratch ([\d.]+) GB, have", server.log())
-    assert found, server.log()
-    return (float(found.group(1)) + float(found.group(3)) + float(found.group(4)) + 0.015) * 1e9
-
-
-def rss_bytes(server):
-    with open(f"/proc/{server.process.pid}/status") as status:
-        return int(re.search(r"VmRSS:\s+(\d+) kB", status.read()).group(1)) * 1024
 
 
 def is_sanitized():
@@ -148,61 +135,6 @@ def test_b14_b15_a_repeat_and_its_strict_prefixes_compute_their_last_token(serve
         reply = complete(server, prompt[:n])
         assert reply["choices"] == complete(cold, prompt[:n])["choices"]
     assert cached(reply) == 48
-
-
-def ask(server, messages, max_tokens=24):
-    body = {"messages": messages, "max_tokens": max_tokens, "temperature": 0}
-    answer = server.post("/v1/chat/completions", body)
-    assert answer.status == 200, answer.body
-    reply = answer.json()
-    return reply["choices"][0]["message"]["content"], reply["usage"]
-
-
-def said(*texts, system="You are a careful assistant who answers in one short sentence."):
-    roles = ["user", "assistant"] * len(texts)
-    return [{"role": "system", "content": system}] + [{"role": r, "content": t} for r, t in zip(roles, texts)]
-
-
-def test_a5_the_next_turn_reuses_the_last_one_and_its_answer(smollm2):
-    first = "What is the capital of France, and on which river does it lie? (a5)"
-    content, usage = ask(smollm2, said(first))
-    length = usage["prompt_tokens"] + usage["completion_tokens"]
-    _, usage = ask(smollm2, said(first, content, "And of Italy?"))
-    assert usage["prompt_tokens_details"]["cached_tokens"] >= length - 1
-    assert usage["prompt_tokens"] > length
-
-
-def test_a7_reuse_goes_on_growing_after_a_foreign_prompt(smollm2):
-    texts, last = ["Name a fruit. (a7)"], 0
-    for turn in range(4):
-        content, usage = ask(smollm2, said(*texts), 8)
-        now = usage["prompt_tokens_details"]["cached_tokens"]
-        assert turn == 0 or now >= last, (turn, now, last)
-        last = usage["prompt_tokens"] + usage["completion_tokens"] - 1
-        texts += [content, f"Name another one, number {turn}."]
-        ask(smollm2, [{"role": "user", "content": f"Something else {turn}"}], 2)
-
-
-def test_a10_text_stripped_from_the_history_costs_only_what_follows_it(smollm2):
-    first = "Think aloud, then name the largest planet. (a10)"
-    content, usage = ask(smollm2, said(first))
-    prompt_tokens = usage["prompt_tokens"]
-    stripped = content[len(content) // 2 :]
-    _, usage = ask(smollm2, said(first, stripped, "Thank you."))
-    assert usage["prompt_tokens_details"]["cached_tokens"] >= prompt_tokens - 1
-    clock = "You are a careful assistant who answers briefly. The time is {}."
-    ask(smollm2, said(first, system=clock.format("10:31:02")))
-    _, usage = ask(smollm2, said(first, system=clock.format("17:45:59")))
-    assert 10 <= usage["prompt_tokens_details"]["cached_tokens"] < usage["prompt_tokens"] - 10
-
-
-def test_a23_a_second_turn_computes_a_fraction_of_the_first(smollm2):
-    system = "You sort things. " + " ".join(f"Rule {i}: never mix number {i} with number {i + 1}." for i in range(20))
-    content, usage = ask(smollm2, said("Sort 3, 1, 2. (a23)", system=system))
-    cold_tokens = usage["prompt_tokens"] - usage["prompt_tokens_details"]["cached_tokens"]
-    assert cold_tokens > 200
-    _, usage = ask(smollm2, said("Sort 3, 1, 2. (a23)", content, "Now 9, 8.", system=system))
-    assert usage["prompt_tokens"] - usage["prompt_tokens_details"]["cached_tokens"] < 0.2 * cold_tokens
 
 
 def test_a26_the_hit_rate_is_in_usage_log_and_page(start):
@@ -340,12 +272,6 @@ def test_c4_distinct_prompts_for_ever_stay_in_the_budget(start):
     server.wait_idle()
     if not is_sanitized():
         assert rss_bytes(server) < limit and rss_bytes(server) < plan_bytes(server) + 24e6
-
-
-def test_c6_one_budget_is_said_at_start_and_kept(smollm2):
-    ask(smollm2, said("Say hello. (c6)"), 4)
-    if not is_sanitized():
-        assert rss_bytes(smollm2) < plan_bytes(smollm2) + 50e6
 
 
 def test_c9_an_overbooked_pool_finishes_everything_with_the_same_answers(start, cold):
