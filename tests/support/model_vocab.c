@@ -4,7 +4,11 @@
 
 #include "test.h"
 
+#include "base/arena.h"
+#include "format/gguf.h"
+#include "model/tokenizer_gguf.h"
 #include "text/byte_level.h"
+#include "text/tokenizer.h"
 
 static void put(struct vocab_file *f, const void *bytes, size_t n) {
     buf_append(&f->values, bytes, n);
@@ -113,4 +117,24 @@ void vocab_file_take(struct vocab_file *f, struct buf *out) {
     *out = whole.values;
     buf_deinit(&f->values);
     *f = (struct vocab_file){0};
+}
+
+struct tokenizer *vocab_file_open(struct vocab_file *f, struct radish_error *err) {
+    struct tokenizer *tokenizer = NULL;
+    struct tokenizer_spec spec;
+    struct buf bytes;
+    struct gguf *gguf;
+    struct arena arena;
+    vocab_file_take(f, &bytes);
+    memset(err, 0, sizeof *err);
+    if (gguf_open_memory((const uint8_t *)bytes.data, bytes.len, &gguf, err) != RADISH_OK)
+        fail_msg("%s", err->msg);
+    arena_init(&arena, 0);
+    enum radish_status status = tokenizer_gguf_spec(gguf, &arena, &spec, err);
+    if (status == RADISH_OK) status = tokenizer_create(&spec, &tokenizer, err);
+    assert_int_equal(err->status, status);
+    arena_deinit(&arena);
+    gguf_close(gguf);
+    buf_deinit(&bytes);
+    return tokenizer;
 }

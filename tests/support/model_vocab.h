@@ -2,7 +2,11 @@
 #ifndef SUPPORT_MODEL_VOCAB_H
 #define SUPPORT_MODEL_VOCAB_H
 
+#include "radish.h"
+
 #include "base/buf.h"
+
+struct tokenizer;
 
 /* Zero-initialise, add keys, take the bytes. Keys go below "tokenizer.". */
 struct vocab_file {
@@ -25,5 +29,8 @@ struct vocab_file vocab_file_bytes(const char *pre);
 
 /* The file; f is empty then. Caller frees with buf_deinit(). */
 void vocab_file_take(struct vocab_file *f, struct buf *out);
+
+/* The tokenizer of the file, which is then gone; NULL, and err filled, when it is refused. */
+struct tokenizer *vocab_file_open(struct vocab_file *f, struct radish_error *err);
 
 #endif

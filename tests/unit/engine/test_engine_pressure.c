@@ -159,36 +159,34 @@ static struct radish_engine_options tight_options(uint32_t page_tokens) {
                                           .schedule_conservativeness = 0.01};
 }
 
-static void test_twice_what_fits_gives_the_answers_of_a_pool_with_room(void **state) {
-    (void)state;
-    const uint32_t pages[] = {1, 4};
-    run_free();
-    for (uint32_t p = 0; p < 2; p++) {
-        struct radish_engine_options options = tight_options(pages[p]);
-        struct radish_engine_info info;
-        client_open_engine("llama", &options, &model, &engine);
-        submit_all(clients, false);
-        radish_engine_info(engine, &info);
-        assert_true(info.retractions_total > 2);
-        assert_equal_answers();
-        radish_engine_close(engine);
-        radish_model_close(model);
-    }
-}
-
-static void test_without_the_cache_they_come_back_as_well(void **state) {
-    (void)state;
-    struct radish_engine_options options = tight_options(1);
+/* All of them in a pool for half: they are sent back, and answer as in one with room. */
+static void check_tight(const struct radish_engine_options *options) {
     struct radish_engine_info info;
-    options.is_cache_off = true;
-    run_free();
-    client_open_engine("llama", &options, &model, &engine);
+    client_open_engine("llama", options, &model, &engine);
     submit_all(clients, false);
     radish_engine_info(engine, &info);
     assert_true(info.retractions_total > 2);
     assert_equal_answers();
     radish_engine_close(engine);
     radish_model_close(model);
+}
+
+static void test_twice_what_fits_gives_the_answers_of_a_pool_with_room(void **state) {
+    (void)state;
+    const uint32_t pages[] = {1, 4};
+    run_free();
+    for (uint32_t p = 0; p < 2; p++) {
+        struct radish_engine_options options = tight_options(pages[p]);
+        check_tight(&options);
+    }
+}
+
+static void test_without_the_cache_they_come_back_as_well(void **state) {
+    (void)state;
+    struct radish_engine_options options = tight_options(1);
+    options.is_cache_off = true;
+    run_free();
+    check_tight(&options);
 }
 
 static void test_those_who_give_way_to_higher_ones_answer_the_same(void **state) {

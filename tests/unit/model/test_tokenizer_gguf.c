@@ -11,27 +11,6 @@
 #include "model/tokenizer_gguf.h"
 #include "text/vocab.h"
 
-/* The tokenizer of the file, which is then gone; NULL, and err filled, when it is refused. */
-static struct tokenizer *open_file(struct vocab_file *f, struct radish_error *err) {
-    struct tokenizer *tokenizer = NULL;
-    struct tokenizer_spec spec;
-    struct buf bytes;
-    struct gguf *gguf;
-    struct arena arena;
-    vocab_file_take(f, &bytes);
-    memset(err, 0, sizeof *err);
-    if (gguf_open_memory((const uint8_t *)bytes.data, bytes.len, &gguf, err) != RADISH_OK)
-        fail_msg("%s", err->msg);
-    arena_init(&arena, 0);
-    enum radish_status status = tokenizer_gguf_spec(gguf, &arena, &spec, err);
-    if (status == RADISH_OK) status = tokenizer_create(&spec, &tokenizer, err);
-    assert_int_equal(err->status, status);
-    arena_deinit(&arena);
-    gguf_close(gguf);
-    buf_deinit(&bytes);
-    return tokenizer;
-}
-
 static void expect_ids(const struct tokenizer *t, const char *text, bool add_special,
                        const int32_t *want, size_t n_want) {
     struct radish_error err;
@@ -54,7 +33,7 @@ static struct tokenizer *open_pre(const char *pre) {
     struct radish_error err;
     struct vocab_file f = vocab_file_bytes(pre);
     vocab_file_add_bool(&f, "ggml.add_bos_token", false);
-    struct tokenizer *t = open_file(&f, &err);
+    struct tokenizer *t = vocab_file_open(&f, &err);
     if (!t) fail_msg("%s: %s", pre, err.msg);
     return t;
 }
@@ -150,7 +129,7 @@ static void test_bos_and_eos_are_added_as_the_file_says(void **state) {
     struct vocab_file f = vocab_file_bytes("gpt-2");
     vocab_file_add_u32(&f, "ggml.bos_token_id", ID_CONTROL);
     vocab_file_add_u32(&f, "ggml.eos_token_id", ID_USER);
-    t = open_file(&f, &err);
+    t = vocab_file_open(&f, &err);
     assert_non_null(t);
     EXPECT(t, "a", true, 'a');
     tokenizer_destroy(t);
@@ -161,7 +140,7 @@ static void test_bos_and_eos_are_added_as_the_file_says(void **state) {
     vocab_file_add_bool(&f, "ggml.add_bos_token", true);
     vocab_file_add_bool(&f, "ggml.add_eos_token", true);
     vocab_file_add_bool(&f, "ggml.add_space_prefix", true);
-    t = open_file(&f, &err);
+    t = vocab_file_open(&f, &err);
     assert_non_null(t);
     EXPECT(t, "a", true, ID_CONTROL, ' ', 'a', ID_USER);
     EXPECT(t, "a", false, ' ', 'a');
@@ -169,7 +148,7 @@ static void test_bos_and_eos_are_added_as_the_file_says(void **state) {
 
     f = vocab_file_bytes("llama-bpe"); /* adds a BOS unless told otherwise */
     vocab_file_add_u32(&f, "ggml.bos_token_id", ID_CONTROL);
-    t = open_file(&f, &err);
+    t = vocab_file_open(&f, &err);
     assert_non_null(t);
     EXPECT(t, "a", true, ID_CONTROL, 'a');
     tokenizer_destroy(t);
@@ -177,7 +156,7 @@ static void test_bos_and_eos_are_added_as_the_file_says(void **state) {
 
 static void expect_refusal(struct vocab_file *f, enum radish_status status, const char *words) {
     struct radish_error err;
-    assert_null(open_file(f, &err));
+    assert_null(vocab_file_open(f, &err));
     if (err.status != status || !strstr(err.msg, words))
         fail_msg("%s: %s: wanted \"%s\"", radish_status_name(err.status), err.msg, words);
 }
@@ -261,7 +240,7 @@ static void test_scores_decide_which_pair_merges_first(void **state) {
     vocab_file_add_i32s(&f, "ggml.token_type", types, 11);
     vocab_file_add_f32s(&f, "ggml.scores", scores, 11);
     vocab_file_add_u32(&f, "ggml.bos_token_id", 1);
-    struct tokenizer *t = open_file(&f, &err);
+    struct tokenizer *t = vocab_file_open(&f, &err);
     if (!t) fail_msg("%s", err.msg);
 
     EXPECT(t, "abc", true, 1, 10, 9); /* "bc" before "ab" before "▁a" */
@@ -330,7 +309,7 @@ static void test_a_real_sentencepiece_vocabulary_gives_the_reference_ids(void **
     vocab_file_add_i32s(&f, "ggml.token_type", types, n);
     vocab_file_add_f32s(&f, "ggml.scores", scores, n);
     vocab_file_add_u32(&f, "ggml.bos_token_id", 1);
-    struct tokenizer *t = open_file(&f, &err);
+    struct tokenizer *t = vocab_file_open(&f, &err);
     if (!t) fail_msg("%s", err.msg);
 
     assert_int_equal(check_golden(t, yyjson_doc_get_root(golden), "llama2", false, &rows), 0);

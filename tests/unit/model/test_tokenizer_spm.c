@@ -50,30 +50,9 @@ static struct vocab_file vocabulary(const char *kind) {
     return f;
 }
 
-/* NULL, and err filled, when it is refused. Takes the file. */
-static struct tokenizer *try_open(struct vocab_file *f, struct radish_error *err) {
-    struct tokenizer *tokenizer = NULL;
-    struct tokenizer_spec spec;
-    struct buf bytes;
-    struct gguf *gguf;
-    struct arena arena;
-    vocab_file_take(f, &bytes);
-    memset(err, 0, sizeof *err);
-    if (gguf_open_memory((const uint8_t *)bytes.data, bytes.len, &gguf, err) != RADISH_OK)
-        fail_msg("%s", err->msg);
-    arena_init(&arena, 0);
-    enum radish_status status = tokenizer_gguf_spec(gguf, &arena, &spec, err);
-    if (status == RADISH_OK) status = tokenizer_create(&spec, &tokenizer, err);
-    assert_int_equal(err->status, status);
-    arena_deinit(&arena);
-    gguf_close(gguf);
-    buf_deinit(&bytes);
-    return tokenizer;
-}
-
 static struct tokenizer *open_file(struct vocab_file f) {
     struct radish_error err;
-    struct tokenizer *t = try_open(&f, &err);
+    struct tokenizer *t = vocab_file_open(&f, &err);
     if (!t) fail_msg("%s", err.msg);
     return t;
 }
@@ -202,7 +181,7 @@ static void test_a_charsmap_is_read_from_both_kinds_of_files(void **state) {
     struct radish_error err;
     f = vocabulary("t5");
     vocab_file_add_bytes(&f, "ggml.precompiled_charsmap", bytes, 8);
-    assert_null(try_open(&f, &err));
+    assert_null(vocab_file_open(&f, &err));
     assert_int_equal(err.status, RADISH_E_FORMAT);
 
     /* 4 bytes of size 0, then "\0": no rule. */
@@ -296,17 +275,17 @@ static void test_broken_keys_are_named(void **state) {
     vocab_file_add_str(&f, "ggml.model", "t5");
     vocab_file_add_strs(&f, "ggml.tokens", TOKENS, N);
     vocab_file_add_f32s(&f, "ggml.scores", bad, N);
-    assert_null(try_open(&f, &err));
+    assert_null(vocab_file_open(&f, &err));
     assert_non_null(strstr(err.msg, "tokenizer.ggml.scores must be an array of finite floats"));
 
     f = vocabulary("llama");
     vocab_file_add_u32(&f, "ggml.unknown_token_id", N);
-    assert_null(try_open(&f, &err));
+    assert_null(vocab_file_open(&f, &err));
     assert_non_null(strstr(err.msg, "tokenizer.ggml.unknown_token_id"));
 
     f = vocabulary("t5");
     vocab_file_add_str(&f, "ggml.precompiled_charsmap", "AAAA");
-    assert_null(try_open(&f, &err));
+    assert_null(vocab_file_open(&f, &err));
     assert_non_null(
         strstr(err.msg, "tokenizer.ggml.precompiled_charsmap must be an array of bytes"));
 }
