@@ -1,10 +1,12 @@
 /* Streaming against decoding everything: for random tokens behind random prompts, through every
  * kind of decoder and random chains of them, the pushes sum up to the text that decode() gives but
  * for what the prompt has shown, and each is valid UTF-8. */
+#include "alloc_fail.h"
 #include "stream_check.h"
 #include "test.h"
 #include "text_spec.h"
 
+#include "base/rng.h"
 #include "base/utf8.h"
 #include "text/detok_stream.h"
 #include "text/tokenizer.h"
@@ -314,6 +316,45 @@ static void test_a_long_run_of_byte_tokens_is_not_held_forever(void **state) {
     buf_deinit(&out);
 }
 
+static void test_pushes_allocate_nothing_whatever_the_decoder(void **state) {
+    (void)state;
+    if (!alloc_fail_can()) skip();
+    const struct spec_decoder decoders[] = {
+        {.kind = SPEC_DECODER_BYTE_FALLBACK},
+        {.kind = SPEC_DECODER_METASPACE, .content = spec_str("\u2581")},
+        {.kind = SPEC_DECODER_WORDPIECE, .content = spec_str("##"), .cleans_up = true},
+        {.kind = SPEC_DECODER_BPE, .content = spec_str("</w>")},
+        {.kind = SPEC_DECODER_CTC,
+         .content = spec_str("a"),
+         .delimiter = spec_str("|"),
+         .cleans_up = true},
+    };
+    const int32_t prompt[] = {SPM_BYTE + 0xE2, SPM_BYTE + 0x96}; /* two thirds of a character */
+    for (size_t d = 0; d < sizeof decoders / sizeof *decoders; d++) {
+        struct spm spm;
+        struct buf out = {0};
+        spm_init(&spm);
+        spm.spec.decoders = &decoders[d];
+        spm.spec.n_decoders = 1;
+        struct tokenizer *t = make(&spm.spec);
+        struct detok_stream *s = start(t, prompt, 2, false);
+        assert_true(buf_reserve(&out, 1 << 16));
+
+        alloc_fail_count = 0;
+        alloc_fail_at = SIZE_MAX;
+        for (uint64_t i = 0; i < 2000; i++)
+            detok_stream_push(s, (int32_t)(rng_u64(d, i) % SPM_IDS), &out);
+        detok_stream_finish(s, &out);
+        alloc_fail_at = 0;
+
+        if (alloc_fail_count) fail_msg("decoder %zu: %zu allocations", d, alloc_fail_count);
+        assert_true(out.len > 500);
+        detok_stream_destroy(s);
+        tokenizer_destroy(t);
+        buf_deinit(&out);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_byte_level_streams_are_decode_minus_the_prompt),
@@ -324,6 +365,7 @@ int main(void) {
         cmocka_unit_test(test_the_first_space_goes_only_at_the_start_of_the_text),
         cmocka_unit_test(test_special_tokens_are_left_out_when_asked),
         cmocka_unit_test(test_a_long_run_of_byte_tokens_is_not_held_forever),
+        cmocka_unit_test(test_pushes_allocate_nothing_whatever_the_decoder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
