@@ -10,6 +10,8 @@
  * Without a terminal each line of stdin is a message and stdout carries the answers alone, one
  * after the other; there the first failure ends the command with status 1, and Ctrl-C ends it as it
  * ends any filter. */
+#include "radish_report.h"
+
 #include "command.h"
 #include "generate.h"
 #include "line_editor.h"

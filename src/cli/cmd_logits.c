@@ -11,6 +11,8 @@
  * With --warm N there are two requests: the first N tokens, and then all of them, of which the
  * engine is asked for the logits from row N on, so that the rows before may come from the cache.
  * The rows before N are the first request's. */
+#include "radish_report.h"
+
 #include "base/status.h"
 #include "command.h"
 #include "format/safetensors_write.h"

@@ -19,7 +19,7 @@
 #ifndef ENGINE_ENGINE_INT_H
 #define ENGINE_ENGINE_INT_H
 
-#include "radish.h"
+#include "radish_report.h"
 
 #include "base/arena.h"
 #include "base/buf.h"

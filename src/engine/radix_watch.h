@@ -6,7 +6,7 @@
 #ifndef ENGINE_RADIX_WATCH_H
 #define ENGINE_RADIX_WATCH_H
 
-#include "radish.h"
+#include "radish_report.h"
 
 #include "sched/sched.h"
 

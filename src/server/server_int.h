@@ -5,6 +5,8 @@
 #ifndef SERVER_SERVER_INT_H
 #define SERVER_SERVER_INT_H
 
+#include "radish_report.h"
+
 #include "api_key.h"
 #include "once.h"
 #include "server.h"

@@ -6,6 +6,8 @@
  * logits of the prompt are compared bit for bit; of the answer, the ids and the log probability of
  * each, into which all logits of its row go. And the test proves itself: cached_tokens says what
  * was reused, and one flipped bit in one cached slot must show. */
+#include "radish_report.h"
+
 #include "test.h"
 
 #include "base/file_map.h"

@@ -3,7 +3,7 @@
 #ifndef ENGINE_CLIENT_H
 #define ENGINE_CLIENT_H
 
-#include "radish.h"
+#include "radish_report.h"
 
 #include <pthread.h>
 

@@ -2,6 +2,8 @@
  *
  * Every wait has a limit, so that a server that hangs makes a test fail instead of hanging it. The
  * answers are kept as text: tests look for what matters in them. */
+#include "radish_report.h"
+
 #include "server_client.h"
 
 #include "base/buf.h"

@@ -8,7 +8,7 @@
 #ifndef SUPPORT_SERVER_FAKE_ENGINE_H
 #define SUPPORT_SERVER_FAKE_ENGINE_H
 
-#include "radish.h"
+#include "radish_report.h"
 
 #include <stdatomic.h>
 

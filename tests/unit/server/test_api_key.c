@@ -1,6 +1,6 @@
 /* test_api_key.c - which Authorization headers open the API. */
-#include "server/api_key.h"
-#include "server/once.h"
+#include "server/http/api_key.h"
+#include "server/http/once.h"
 #include "test.h"
 
 static void test_api_keys_accept_any_of_the_keys_and_nothing_else(void **state) {

@@ -2,7 +2,7 @@
  */
 #include "server/namespace_key.h"
 
-#include "server/api_key.h"
+#include "server/http/api_key.h"
 #include "server_client.h"
 
 #define COMPLETIONS "/v1/completions"

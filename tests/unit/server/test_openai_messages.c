@@ -1,6 +1,6 @@
 /* test_openai_messages.c - conversations become template variables, or errors that say where. */
 #include "base/json.h"
-#include "server/openai_messages.h"
+#include "server/openai/openai_messages.h"
 #include "test.h"
 
 static enum radish_status read_body(const char *body, struct openai_conversation *c,

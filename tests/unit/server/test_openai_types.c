@@ -1,6 +1,6 @@
 /* test_openai_types.c - request bodies become requests, or errors that name the field. */
 #include "base/status.h"
-#include "server/openai_types.h"
+#include "server/openai/openai_types.h"
 #include "test.h"
 
 struct parsed {

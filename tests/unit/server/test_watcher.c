@@ -1,5 +1,5 @@
 /* test_watcher.c - a peer that leaves is told once, and a removed one never. */
-#include "server/watcher.h"
+#include "server/http/watcher.h"
 #include "test.h"
 
 #include <stdatomic.h>
