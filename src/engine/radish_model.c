@@ -102,7 +102,13 @@ enum radish_status radish_model_open(const char *path, const struct radish_model
     if (status == RADISH_OK)
         status = model_text_open(model->file, &text_options, &model->text, err);
     if (status == RADISH_OK) status = template_traits_find(model->text, &model->traits, err);
-    if (status == RADISH_OK && !(model->name = find_name(model->path))) status = error_nomem(err);
+    if (status == RADISH_OK) {
+        /* A cached model is called what it was asked for by: its path may end in a commit's hash.
+         */
+        const bool is_path = file_exists(path) || file_is_folder(path);
+        model->name = find_name(is_path ? model->path : path);
+        if (!model->name) status = error_nomem(err);
+    }
     if (status != RADISH_OK) {
         radish_model_close(model);
         return status;
