@@ -12,26 +12,63 @@ extern "C" {
 #endif
 
 struct radish_engine_info {
+    /* What does not change. */
     uint32_t context_tokens;
+    uint32_t requests_running_max; /* sequences */
+    uint32_t requests_queued_max;
+    uint32_t chunk_tokens;       /* prefill tokens a step */
+    uint32_t prefill_tokens_max; /* admitted and not yet computed */
+    uint32_t page_tokens;
+    uint64_t weight_bytes, scratch_bytes;
+    uint64_t kv_bytes;               /* of the pool, its bookkeeping included */
+    uint64_t kv_slot_bytes;          /* of one token in it */
+    uint64_t memory_available_bytes; /* that this leaves of what there was at start */
+    bool has_cache, has_priorities;
+    uint32_t n_threads;
+    enum radish_precision precision;
+    const char *device;         /* "cpu"; text here is borrowed until close */
+    const char *isa;            /* the best instruction set of this machine that kernels are made
+                                   for: "avx512vnni" */
+    const char *bit_class;      /* engines of one class give the same bits */
+    const char *kv_dtype;       /* "bf16" */
+    const char *kernels;        /* "matmul=bf16_f32_matmul__avx2 ..." */
+    const char *kernels_report; /* a line per operation: its kernel, and why that one */
+
+    /* What there is now. Slots: free + evictable + pinned + private == total. */
     uint64_t kv_slots_total; /* usable */
     uint64_t kv_slots_free;
     uint64_t kv_slots_evictable; /* hold prefixes that nobody uses now */
+    uint64_t kv_slots_pinned;    /* hold prefixes in use */
+    uint64_t kv_slots_private;   /* of single sequences, not shared yet */
     uint32_t requests_running;   /* sequences */
     uint32_t requests_queued;
-    uint32_t requests_waiting;    /* of the running: for another to compute what they share */
-    uint64_t retractions_total;   /* sent back to the queue because the pool was full */
-    uint64_t preemptions_total;   /* or for a higher priority */
-    uint64_t prompt_tokens_total; /* since start */
-    uint64_t cached_tokens_total;
+    uint32_t requests_waiting;       /* of the running: for another to compute what they share */
+    uint32_t requests_retracted;     /* of the queued: sent back because the pool was full */
+    double new_token_ratio;          /* share of max_new_tokens that answers are expected to need */
+    double output_tokens_per_second; /* when last measured, about every second; 0 when idle */
+    double cache_hit_rate;           /* cached of all prompt tokens, in the last 256 steps that had
+                                        any */
+    double stall_seconds_max;        /* longest gap between two tokens of a stream */
+
+    /* What was done since the engine was opened. */
+    uint64_t requests_total;         /* that ended */
+    uint64_t requests_aborted_total; /* of them, by their caller, a timeout or the engine's end */
+    uint64_t prompt_tokens_total;    /* with KV now, computed or cached; each counts once */
+    uint64_t cached_tokens_total;    /* of the prompt tokens */
+    uint64_t computed_tokens_total;  /* rows of steps: prefill, again after retraction, decode */
     uint64_t output_tokens_total;
     uint64_t steps_total;
+    uint64_t retractions_total; /* sent back to the queue because the pool was full */
+    uint64_t retracted_input_tokens_total, retracted_output_tokens_total; /* that those had */
+    uint64_t preemptions_total;                 /* sent back for a higher priority */
+    uint64_t waits_total;                       /* for another to compute what is shared */
+    uint64_t matches_total, match_tokens_total; /* prefixes looked for, and their tokens */
+    uint64_t evicted_tokens_total, evicted_leaves_total, splits_total, duplicate_tokens_total;
+    uint64_t flushes_total;
     uint64_t shadow_checks_total;   /* of shadow_check */
     uint64_t shadow_failures_total; /* whose logits were not the same */
-    bool has_priorities;
-    uint32_t n_threads;
-    enum radish_precision precision;
-    const char *kernels; /* "matmul=bf16_f32_matmul__avx2 ..."; borrowed until close */
 };
+/* As of the last step: does not wait for the one under way. */
 RADISH_API void radish_engine_info(struct radish_engine *engine,
                                    struct radish_engine_info *info_out);
 
@@ -88,6 +125,16 @@ struct radish_radix_report {
  * stopping. */
 RADISH_API RADISH_CHECK_RESULT enum radish_status radish_engine_radix_report(
     struct radish_engine *engine, struct radish_radix_report *report_out, struct radish_error *err);
+
+/* ---- flush ---- */
+
+/* Empties the prefix cache, between two steps, when no request runs or queues; until then it waits,
+ * timeout_seconds at most (0: not at all). What comes in later computes everything. AGAIN: there
+ * were requests until then (the message says how many), another flush is waiting, or the engine is
+ * stopping; nothing has changed then. Not from a callback. */
+RADISH_API RADISH_CHECK_RESULT enum radish_status radish_engine_flush(struct radish_engine *engine,
+                                                                      double timeout_seconds,
+                                                                      struct radish_error *err);
 
 #ifdef __cplusplus
 }

@@ -169,6 +169,13 @@ void kv_cache_flush(struct kv_cache *cache) {
     if (cache->tree) radix_evict(cache->tree, UINT32_MAX);
 }
 
+void kv_cache_reset(struct kv_cache *cache) {
+    if (cache->tree) radix_reset(cache->tree);
+    RADISH_INVARIANT(kv_pool_n_free(cache->pool) == kv_pool_n_usable(cache->pool),
+                     "%u of %u slots are free without any sequence", kv_pool_n_free(cache->pool),
+                     kv_pool_n_usable(cache->pool));
+}
+
 uint32_t kv_cache_n_usable(const struct kv_cache *cache) {
     return kv_pool_n_usable(cache->pool);
 }

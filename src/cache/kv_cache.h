@@ -79,6 +79,8 @@ void kv_cache_close(struct kv_cache *cache, struct kv_seq *seq);
 
 /* Gives back everything that nobody pins. */
 void kv_cache_flush(struct kv_cache *cache);
+/* Everything is as created, but for what was counted. Every sequence must be closed. */
+void kv_cache_reset(struct kv_cache *cache);
 
 uint32_t kv_cache_n_usable(const struct kv_cache *cache);
 uint32_t kv_cache_n_free(const struct kv_cache *cache);

@@ -521,6 +521,22 @@ uint32_t radix_evict(struct radix *r, uint32_t n_slots) {
     return n_given;
 }
 
+void radix_reset(struct radix *r) {
+    uint64_t n_tokens_evicted = r->n_tokens_evicted, n_leaves_evicted = r->n_leaves_evicted;
+    RADISH_INVARIANT(!r->n_refs, "%u refs are alive", r->n_refs);
+    radix_evict(r, UINT32_MAX);
+    r->n_tokens_evicted = n_tokens_evicted;
+    r->n_leaves_evicted = n_leaves_evicted;
+    uint32_t root = radix_table_find_root(r, FIRST_NAMESPACE);
+    if (root) {
+        radix_table_remove(r, root);
+        r->n_namespaces--;
+        give_node(r, root);
+    }
+    RADISH_INVARIANT(!r->n_nodes, "%u nodes are left of an empty tree", r->n_nodes);
+    r->node_free = r->n_nodes_touched = 0;
+}
+
 uint32_t radix_n_pinned(const struct radix *r) {
     return r->n_tokens_pinned;
 }

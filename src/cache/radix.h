@@ -121,6 +121,10 @@ void radix_unpin(struct radix *r, struct radix_ref *ref);
  * are. Returns how many. */
 uint32_t radix_evict(struct radix *r, uint32_t n_slots);
 
+/* An empty tree, as created: all slots go back, and nothing is remembered of what was there. That
+ * is no eviction, and is not counted as one. No ref may be alive. */
+void radix_reset(struct radix *r);
+
 uint32_t radix_n_pinned(const struct radix *r);                         /* tokens */
 uint32_t radix_n_evictable(const struct radix *r);                      /* tokens */
 bool radix_has_namespace(const struct radix *r, uint32_t namespace_id); /* has tokens, or a ref */

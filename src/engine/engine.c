@@ -65,8 +65,8 @@ static enum radish_status make_buffers(struct radish_engine *engine, struct radi
 static enum radish_status start_thread(struct radish_engine *engine, struct radish_error *err) {
     engine->has_lock = !pthread_mutex_init(&engine->lock, NULL);
     engine->has_wake = !pthread_cond_init(&engine->wake, NULL);
-    engine->has_reported = !pthread_cond_init(&engine->reported, NULL);
-    if (!engine->has_lock || !engine->has_wake || !engine->has_reported) return error_nomem(err);
+    engine->has_answered = !pthread_cond_init(&engine->answered, NULL);
+    if (!engine->has_lock || !engine->has_wake || !engine->has_answered) return error_nomem(err);
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -108,18 +108,10 @@ static void log_start(const struct radish_engine *engine) {
               (double)(plan->have_bytes > taken ? plan->have_bytes - taken : 0) / 1e9);
 }
 
-static void init_info(struct radish_engine *engine) {
+static void init_seeds(struct radish_engine *engine) {
     engine->seed =
         engine->plan.options.has_seed ? engine->plan.options.seed : rng_seed_from_system();
     namespaces_init(&engine->namespaces, rng_seed_from_system());
-    engine->info =
-        (struct radish_engine_info){.context_tokens = engine->plan.runner.context_tokens,
-                                    .kv_slots_total = engine->plan.n_usable,
-                                    .kv_slots_free = engine->plan.n_usable,
-                                    .has_priorities = engine->plan.options.has_priorities,
-                                    .n_threads = device_n_threads(engine->device),
-                                    .precision = device_precision(engine->device),
-                                    .kernels = device_kernels(engine->device)};
 }
 
 enum radish_status radish_engine_open(struct radish_model *model,
@@ -147,7 +139,8 @@ enum radish_status radish_engine_open(struct radish_model *model,
     }
     if (status == RADISH_OK) status = make_buffers(engine, err);
     if (status == RADISH_OK) {
-        init_info(engine);
+        init_seeds(engine);
+        figures_init(engine);
         log_start(engine);
         status = start_thread(engine, err);
     }
@@ -169,7 +162,7 @@ void radish_engine_close(struct radish_engine *engine) {
         pthread_join(engine->thread, NULL);
     }
     if (engine->has_wake) pthread_cond_destroy(&engine->wake);
-    if (engine->has_reported) pthread_cond_destroy(&engine->reported);
+    if (engine->has_answered) pthread_cond_destroy(&engine->answered);
     if (engine->has_lock) pthread_mutex_destroy(&engine->lock);
     for (uint32_t i = 0; i < engine->n_samplers; i++) sampler_destroy(engine->samplers[i]);
     free(engine->samplers);
@@ -263,28 +256,4 @@ void radish_engine_abort_all(struct radish_engine *engine) {
     for (uint32_t cell = 0; cell < engine->table_size; cell++)
         if (engine->table[cell]) mark_abort(engine, engine->table[cell]);
     pthread_mutex_unlock(&engine->lock);
-}
-
-void radish_engine_info(struct radish_engine *engine, struct radish_engine_info *info_out) {
-    pthread_mutex_lock(&engine->lock);
-    *info_out = engine->info;
-    info_out->requests_queued = engine->n_queued;
-    pthread_mutex_unlock(&engine->lock);
-}
-
-enum radish_status radish_engine_radix_report(struct radish_engine *engine,
-                                              struct radish_radix_report *report_out,
-                                              struct radish_error *err) {
-    struct report_wait wait = {.report = report_out, .status = RADISH_AGAIN};
-    *report_out = (struct radish_radix_report){0};
-    pthread_mutex_lock(&engine->lock);
-    if (!engine->is_stopping) {
-        wait.next = engine->reports;
-        engine->reports = &wait;
-        pthread_cond_signal(&engine->wake);
-        while (!wait.is_done) pthread_cond_wait(&engine->reported, &engine->lock);
-    }
-    pthread_mutex_unlock(&engine->lock);
-    if (wait.status == RADISH_OK) return RADISH_OK;
-    return error_set(err, RADISH_AGAIN, "the engine is stopping");
 }

@@ -4,7 +4,7 @@
  *   radish_engine_submit --> inbox ---+
  *   radish_engine_abort ---> aborts --+--> hand_over(), once a step
  *   radish_engine_info <---- info <---+      sched -> runner -> sampling -> output.c -> events
- *   ..._radix_report <---- reports <--+      radix_watch.c, between steps, when asked
+ *   engine_ask -----------> asks -----+      whatever is asked, between two steps (engine_ask.c)
  *
  * A request's memory is one arena, made by the thread that submits, freed by the engine's thread
  * after the last event. Requests live in a table; a request's id names its cell and is never
@@ -23,6 +23,7 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
+#include "engine/figures.h"
 #include "engine/model_int.h"
 #include "engine/namespace.h"
 #include "engine/plan.h"
@@ -77,12 +78,21 @@ struct engine_request {
     struct engine_request *live_prev, *live_next; /* engine's thread: in order of submission */
 };
 
-/* Somebody waits, on the stack of another thread, for a report of the cache. Under the lock. */
-struct report_wait {
-    struct radish_radix_report *report;
+/* Somebody waits, on the stack of another thread, until fn has been called. Under the lock. */
+struct engine_ask {
+    void (*fn)(struct radish_engine *engine, void *arg);
+    void *arg;
     enum radish_status status;
     bool is_done;
-    struct report_wait *next;
+    struct engine_ask *next;
+};
+
+/* The same, until the cache is empty or something was in the way until deadline_ns. */
+struct engine_flush {
+    uint64_t deadline_ns;
+    enum radish_status status;
+    bool is_done;
+    uint32_t n_queued, n_running; /* sequences, where they were in the way */
 };
 
 /* One row of logits and what becomes of it: for the first token of n choices, one for each. */
@@ -125,18 +135,20 @@ struct radish_engine {
     uint32_t n_queued; /* requests that no step has begun on */
     bool is_stopping;
     struct radish_engine_info info; /* as of the last hand-over */
-    struct report_wait *reports;    /* asked for, newest first */
-    pthread_cond_t reported;
-    bool has_reported;
+    uint64_t rate_ns;               /* when its output_tokens_per_second was measured */
+    struct engine_ask *asks_head, *asks_tail;
+    struct engine_flush *flush; /* there is one at a time; NULL: none */
+    pthread_cond_t answered;    /* an ask, or the flush */
+    bool has_answered;
 
     /* The engine's thread. */
     struct engine_request *live_head, *live_tail;
     struct engine_request *dead;
-    uint32_t n_admitted;              /* since the last hand-over */
-    struct engine_row *rows;          /* [ENGINE_ROWS_MAX] */
-    float *row_copies;                /* [n_samplers, n_vocab] of shared rows */
-    struct buf piece, text;           /* of the token being worked on */
-    struct radish_engine_info totals; /* counters, copied to info */
+    uint32_t n_admitted;     /* since the last hand-over */
+    struct engine_row *rows; /* [ENGINE_ROWS_MAX] */
+    float *row_copies;       /* [n_samplers, n_vocab] of shared rows */
+    struct buf piece, text;  /* of the token being worked on */
+    struct figures figures;
     struct radix_watch watch;
     struct shadow *shadow;                  /* NULL: off */
     uint64_t log_prefill_ns, log_decode_ns; /* when the last lines were written */
@@ -156,6 +168,22 @@ void request_set_seed(struct engine_request *request, uint64_t seed);
 
 /* engine_loop.c */
 void *engine_run(void *engine);
+
+/* engine_ask.c: what other threads want of the engine's own. */
+
+/* Runs fn on the engine's thread between two steps and waits for it, which may take a step. Called
+ * from any other thread; fn must be quick, as all streams wait for it. AGAIN: the engine is
+ * stopping, and fn was not called. */
+enum radish_status engine_ask(struct radish_engine *engine,
+                              void (*fn)(struct radish_engine *engine, void *arg),
+                              void *arg) RADISH_CHECK_RESULT;
+/* The engine's thread: answers who asks, and flushes if that is wanted and nothing is in the way.
+ * goes_on false: the engine is stopping, everybody is told so. */
+void engine_answer(struct radish_engine *engine, bool goes_on);
+/* Under the lock: somebody waits for engine_answer(). */
+static inline bool engine_is_asked(const struct radish_engine *engine) {
+    return engine->asks_head || engine->flush;
+}
 
 /* output.c: what becomes of logits, tokens and text. */
 

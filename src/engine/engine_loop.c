@@ -11,7 +11,7 @@
  *                 sleep while there is nothing to do
  *                 inbox and aborts come in
  *                 unlock; the memory of the dead is freed
- *   then:         push new choices, end aborted and late ones, report(), sched_fill(),
+ *   then:         push new choices, end aborted and late ones, engine_answer(), sched_fill(),
  *                 output_step(), log
  *
  * An idle engine sleeps on a condition variable and uses no processor. With nothing running but
@@ -46,36 +46,18 @@ static void forget_dead(struct radish_engine *engine) {
     engine->n_admitted = 0;
 }
 
-/* Under the lock. */
-static void publish_info(struct radish_engine *engine) {
-    struct sched_stats stats;
-    sched_stats(engine->sched, &stats);
-    engine->info.kv_slots_total = stats.n_slots_usable;
-    engine->info.kv_slots_free = stats.n_slots_free;
-    engine->info.kv_slots_evictable = stats.n_slots_evictable;
-    engine->info.requests_running = stats.n_seqs_running - shadow_n_running(engine);
-    engine->info.requests_waiting = stats.n_seqs_waiting;
-    engine->info.retractions_total = stats.n_retracted_total;
-    engine->info.preemptions_total = stats.n_preempted_total;
-    engine->info.prompt_tokens_total = engine->totals.prompt_tokens_total;
-    engine->info.cached_tokens_total = engine->totals.cached_tokens_total;
-    engine->info.output_tokens_total = engine->totals.output_tokens_total;
-    engine->info.steps_total = engine->totals.steps_total;
-    engine->info.shadow_checks_total = engine->totals.shadow_checks_total;
-    engine->info.shadow_failures_total = engine->totals.shadow_failures_total;
-}
-
 /* False: the engine is to stop. */
 static bool hand_over(struct radish_engine *engine, struct engine_request **new_out,
                       struct engine_request **aborts_out) {
     pthread_mutex_lock(&engine->lock);
     forget_dead(engine);
-    publish_info(engine);
+    figures_publish(engine, clock_ns());
     namespaces_sweep(&engine->namespaces, sched_radix(engine->sched));
     struct engine_request *dead = engine->dead;
     engine->dead = NULL;
-    while (!engine->is_stopping && !engine->inbox_head && !engine->aborts && !engine->reports &&
-           sched_is_idle(engine->sched) && !shadow_is_due(engine) && !dead)
+    while (!engine->is_stopping && !engine->inbox_head && !engine->aborts &&
+           !engine_is_asked(engine) && sched_is_idle(engine->sched) && !shadow_is_due(engine) &&
+           !dead)
         pthread_cond_wait(&engine->wake, &engine->lock);
     *new_out = engine->inbox_head;
     *aborts_out = engine->aborts;
@@ -89,31 +71,6 @@ static bool hand_over(struct radish_engine *engine, struct engine_request **new_
         dead = next;
     }
     return goes_on;
-}
-
-/* Answers whoever asked for a report: one is made, the others get copies. */
-static void report(struct radish_engine *engine, enum radish_status status) {
-    pthread_mutex_lock(&engine->lock);
-    struct report_wait *waits = engine->reports;
-    engine->reports = NULL;
-    pthread_mutex_unlock(&engine->lock);
-    if (!waits) return;
-    if (status == RADISH_OK) {
-        struct radish_radix_report *made = waits->report;
-        radix_watch_report(&engine->watch, engine->sched, clock_ns(), made);
-        made->eviction_policy = engine->plan.options.eviction_policy;
-        made->schedule_policy = engine->plan.options.schedule_policy;
-        made->page_tokens = engine->plan.options.page_tokens;
-        for (struct report_wait *wait = waits->next; wait; wait = wait->next) *wait->report = *made;
-    }
-    pthread_mutex_lock(&engine->lock);
-    for (struct report_wait *wait = waits, *next; wait; wait = next) {
-        next = wait->next; /* it is gone once its thread sees that it is done */
-        wait->status = status;
-        wait->is_done = true;
-    }
-    pthread_cond_broadcast(&engine->reported);
-    pthread_mutex_unlock(&engine->lock);
 }
 
 static void begin(struct radish_engine *engine, struct engine_request *request) {
@@ -213,10 +170,9 @@ static void step(struct radish_engine *engine) {
                      "sequences are waiting, but none can run");
     if (!batch->n_tokens) return;
     count_admitted(engine, &step, begun_ns);
-    engine->totals.steps_total++;
-    engine->totals.prompt_tokens_total += step.n_prefill_tokens + step.n_cached_tokens;
-    engine->totals.cached_tokens_total += step.n_cached_tokens;
+    uint32_t n_rows = batch->n_tokens - step.n_uncounted_tokens;
     output_step(engine, batch, begun_ns);
+    figures_add_step(engine, &step, n_rows, begun_ns, clock_ns());
     shadow_yield(engine);
     log_step(engine, &step);
 }
@@ -236,7 +192,7 @@ void *engine_run(void *user) {
             end_request(engine, aborts, RADISH_E_ABORTED);
         }
         end_late(engine);
-        report(engine, goes_on ? RADISH_OK : RADISH_AGAIN);
+        engine_answer(engine, goes_on);
         if (goes_on) step(engine);
     }
     shadow_drop(engine);
@@ -247,7 +203,7 @@ void *engine_run(void *user) {
     pthread_mutex_lock(&engine->lock);
     RADISH_INVARIANT(!engine->inbox_head, "a request came in after the engine had stopped");
     forget_dead(engine);
-    publish_info(engine);
+    figures_publish(engine, clock_ns());
     pthread_mutex_unlock(&engine->lock);
     for (struct engine_request *dead = engine->dead, *next; dead; dead = next) {
         next = dead->next;

@@ -135,7 +135,7 @@ static void take_token(struct radish_engine *engine, struct engine_choice *choic
     const struct radish_request *r = &choice->request->r;
     int32_t id = result->id;
     choice->output[choice->n_output++] = id;
-    engine->totals.output_tokens_total++;
+    engine->figures.totals.output_tokens_total++;
     engine->log_output_tokens++;
     bool is_length = choice->n_output >= r->max_new_tokens;
     bool is_end = is_end_token(engine, r, id);

@@ -120,6 +120,7 @@ void shadow_begin(struct radish_engine *engine) {
                                                     .logits_from = n_prompt,
                                                     .is_cache_off = true,
                                                     .is_background = true,
+                                                    .is_uncounted = true,
                                                     .priority = INT32_MIN,
                                                     .arrived_ns = clock_ns(),
                                                     .user = &shadow->choice}};
@@ -159,9 +160,9 @@ void shadow_yield(struct radish_engine *engine) {
 
 void shadow_compare(struct radish_engine *engine, const float *logits) {
     struct shadow *shadow = engine->shadow;
-    engine->totals.shadow_checks_total++;
+    engine->figures.totals.shadow_checks_total++;
     if (hash_row(logits, engine->model->config.n_vocab) != shadow->hash) {
-        engine->totals.shadow_failures_total++;
+        engine->figures.totals.shadow_failures_total++;
         log_error(
             "engine",
             "shadow check: the first logits of request %llu, with %u of %u prompt tokens from "

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/machine.h"
 #include "base/status.h"
+#include "kernel/cpu/cpu_features.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -106,6 +107,13 @@ const char *device_kernels_report(const struct device *device) {
 
 const char *device_bit_class(const struct device *device) {
     return base_of(device)->bit_class;
+}
+
+const char *device_isa(const struct device *device) {
+    enum cpu_isa isa = CPU_ISA_COUNT - 1;
+    (void)device; /* host work is the CPU's, whatever the device */
+    while (isa != CPU_ISA_REF && !cpu_has_isa(isa)) isa--;
+    return cpu_isa_name(isa);
 }
 
 enum dtype device_kv_dtype(enum radish_kv_dtype asked, enum radish_precision precision,

@@ -129,6 +129,8 @@ enum radish_precision device_precision(const struct device *device);
 const char *device_kernels(const struct device *device);
 const char *device_kernels_report(const struct device *device);
 const char *device_bit_class(const struct device *device);
+/* The best instruction set here that there are kernels for: "avx512vnni", "ref". Static. */
+const char *device_isa(const struct device *device);
 
 /* KV dtype that `auto` means: f32 in exact; bf16 for bf16 models, else f16. */
 enum dtype device_kv_dtype(enum radish_kv_dtype asked, enum radish_precision precision,

@@ -123,6 +123,7 @@ void sched_push(struct sched *s, struct sched_seq *seq) {
     seq->state = SCHED_SEQ_QUEUED;
     seq->n_cached = seq->n_prompt_cached = seq->n_retractions = 0;
     seq->miss = RADIX_MISS_NONE;
+    seq->n_prompt_seen = seq->n_output ? seq->n_prompt : 0;
     seq->logits_next =
         seq->n_output || seq->logits_from > seq->n_prompt ? seq->n_prompt : seq->logits_from;
     seq->is_waiting = false;
@@ -258,6 +259,7 @@ static void follow(struct sched *s, struct sched_seq *seq) {
     kv_cache_follow(s->kv, &seq->kv, &tokens, seq_share_max(seq));
     uint32_t n_more = seq->kv.n_shared - seq->n_cached;
     seq->n_cached = seq->kv.n_shared;
+    seq_note_prompt(s, seq);
     if (seq->n_retractions || seq->n_output) return;
     seq->n_prompt_cached += n_more;
     s->step.n_cached_tokens += n_more;
@@ -297,6 +299,7 @@ static void add_chunk(struct sched *s, struct sched_seq *seq, struct budget *bud
     bool was_waiting = seq->is_waiting;
     follow(s, seq);
     seq->is_waiting = seq->n_cached == seq->kv.n_shared && has_leader(s, seq, was_waiting);
+    s->n_waits_total += seq->is_waiting && !was_waiting;
     if (seq->is_waiting && kv_cache_n_held(s->kv, &seq->kv) > seq->kv.n_shared) reopen(s, seq);
     uint32_t n = seq->is_waiting ? 0 : chunk_rows(s, seq, budget);
     if (!n) return; /* nothing left for it */
@@ -304,9 +307,10 @@ static void add_chunk(struct sched *s, struct sched_seq *seq, struct budget *bud
     if (budget->is_timed) budget->ns -= pace_chunk_ns(&s->pace, n, seq->n_cached);
     budget->n_tokens -= n;
     s->pace_step.position_sum += n * ((double)seq->n_cached + ((double)n - 1) / 2);
-    s->step.n_prefill_seqs += !seq->is_background;
-    *(seq->is_background ? &s->step.n_background_tokens : &s->step.n_prefill_tokens) += n;
+    s->step.n_prefill_seqs += !seq->is_uncounted;
+    *(seq->is_uncounted ? &s->step.n_uncounted_tokens : &s->step.n_prefill_tokens) += n;
     add_rows(s, seq, n);
+    seq_note_prompt(s, seq);
     if (seq->n_cached == seq_n_known(seq)) seq->state = SCHED_SEQ_DECODING;
 }
 
@@ -353,7 +357,7 @@ const struct batch *sched_fill(struct sched *s, uint64_t now_ns, struct sched_st
     s->step.n_waiting_seqs = s->n_waiting;
     s->step.new_token_ratio = s->ratio;
     s->pace_step.n_decodes = s->step.n_decode_seqs;
-    s->pace_step.n_prefill_tokens = s->step.n_prefill_tokens + s->step.n_background_tokens;
+    s->pace_step.n_prefill_tokens = s->step.n_prefill_tokens + s->step.n_uncounted_tokens;
     s->is_open = s->batch.n_tokens > 0;
     *step_out = s->step;
     return &s->batch;
@@ -400,6 +404,7 @@ void sched_remove(struct sched *s, struct sched_seq *seq) {
     case SCHED_SEQ_IDLE:
     case SCHED_SEQ_DONE: break;
     case SCHED_SEQ_QUEUED:
+        s->n_sent_back -= seq_is_sent_back(seq);
         seq_unlink(&s->queue, seq);
         s->n_removed++;
         break;
@@ -420,15 +425,23 @@ void sched_remove(struct sched *s, struct sched_seq *seq) {
  */
 
 void sched_stats(const struct sched *s, struct sched_stats *stats_out) {
+    const struct radix *radix = kv_cache_radix(s->kv);
     *stats_out = (struct sched_stats){.n_slots_usable = kv_cache_n_usable(s->kv),
                                       .n_slots_free = kv_cache_n_free(s->kv),
                                       .n_slots_evictable = kv_cache_n_evictable(s->kv),
+                                      .n_slots_pinned = radix ? radix_n_pinned(radix) : 0,
                                       .n_seqs_running = s->running.n,
                                       .n_seqs_queued = s->queue.n,
                                       .n_seqs_waiting = s->n_waiting,
+                                      .n_seqs_sent_back = s->n_sent_back,
                                       .n_retracted_total = s->n_retracted_total,
                                       .n_preempted_total = s->n_preempted_total,
+                                      .n_retracted_input_tokens = s->n_retracted_input_tokens,
+                                      .n_retracted_output_tokens = s->n_retracted_output_tokens,
+                                      .n_waits_total = s->n_waits_total,
                                       .new_token_ratio = s->ratio};
+    stats_out->n_slots_private = stats_out->n_slots_usable - stats_out->n_slots_free -
+                                 stats_out->n_slots_evictable - stats_out->n_slots_pinned;
 }
 
 bool sched_is_idle(const struct sched *s) {
@@ -444,6 +457,12 @@ void sched_flush(struct sched *s) {
     kv_cache_flush(s->kv);
 }
 
+void sched_reset(struct sched *s) {
+    RADISH_INVARIANT(sched_is_idle(s), "the cache is emptied while %u sequences run, %u are queued",
+                     s->running.n, s->queue.n);
+    kv_cache_reset(s->kv);
+}
+
 static bool check_running(const struct sched *s, const struct sched_seq *seq) {
     uint32_t n_held = kv_cache_n_held(s->kv, &seq->kv), n_known = seq_n_known(seq);
     if (seq->state != SCHED_SEQ_PREFILLING && seq->state != SCHED_SEQ_DECODING) return false;
@@ -455,7 +474,7 @@ static bool check_running(const struct sched *s, const struct sched_seq *seq) {
 }
 
 bool sched_check(const struct sched *s) {
-    uint32_t n_running = 0, n_queued = 0, n_waiting = 0;
+    uint32_t n_running = 0, n_queued = 0, n_waiting = 0, n_sent_back = 0;
     const struct sched_seq *last = NULL;
     for (const struct sched_seq *seq = s->running.head; seq; last = seq, seq = seq->next) {
         if (seq->prev != last || !check_running(s, seq)) return false;
@@ -467,8 +486,10 @@ bool sched_check(const struct sched *s) {
     for (const struct sched_seq *seq = s->queue.head; seq; last = seq, seq = seq->next) {
         if (seq->prev != last || seq->state != SCHED_SEQ_QUEUED || seq->n_cached) return false;
         n_queued++;
+        n_sent_back += seq_is_sent_back(seq);
     }
     return last == s->queue.tail && n_running == s->running.n && n_queued == s->queue.n &&
-           n_waiting == s->n_waiting && n_running <= s->options.kv.n_rows &&
+           n_waiting == s->n_waiting && n_sent_back == s->n_sent_back &&
+           n_running <= s->options.kv.n_rows &&
            s->n_pushed == s->n_removed + n_running + n_queued && kv_cache_check(s->kv);
 }

@@ -75,6 +75,7 @@ struct sched_seq {
     uint32_t namespace_id;   /* shares only with its like */
     bool is_cache_off;       /* neither uses nor feeds the tree */
     bool is_background;      /* behind all others: in the queue, for chunks, in keeping its slots */
+    bool is_uncounted;       /* its tokens are in no count of a step but n_uncounted_tokens */
     int32_t priority;        /* higher first, with has_priorities */
     uint64_t arrived_ns;     /* same clock as sched_fill() */
     void *user;              /* batch_seq.user points to the sequence, this to its owner */
@@ -87,12 +88,13 @@ struct sched_seq {
                                  then: not computed for this sequence */
     enum radix_miss miss;     /* why no more was found then */
     uint32_t n_retractions;
-    uint32_t logits_next; /* prompt rows before it have given their logits, or want none */
-    bool is_waiting;      /* for a twin, in the batch just filled */
-    bool is_front;        /* goes on where it was: before all that have not begun */
-    uint64_t order_key;   /* of the policy; the smallest is next */
-    uint64_t push_idx;    /* breaks ties */
-    uint32_t n_peeked;    /* prefix found when last looked for, and the round of that */
+    uint32_t n_prompt_seen; /* prompt tokens counted in n_prompt_tokens of some step */
+    uint32_t logits_next;   /* prompt rows before it have given their logits, or want none */
+    bool is_waiting;        /* for a twin, in the batch just filled */
+    bool is_front;          /* goes on where it was: before all that have not begun */
+    uint64_t order_key;     /* of the policy; the smallest is next */
+    uint64_t push_idx;      /* breaks ties */
+    uint32_t n_peeked;      /* prefix found when last looked for, and the round of that */
     uint64_t peek_round;
     struct sched_seq *prev, *next; /* in the queue or among the running */
 };
@@ -115,8 +117,9 @@ struct sched_step {
     uint32_t n_prefill_seqs; /* sequences with a prefill chunk in it */
     uint32_t n_new_seqs;     /* admitted for the first time, and not going on from output */
     uint32_t n_prefill_tokens;
-    uint32_t n_background_tokens; /* prefill of background sequences, which nothing else counts */
-    uint32_t n_cached_tokens; /* of new prompts, found in the tree: at admission or by waiting */
+    uint32_t n_uncounted_tokens; /* prefill of uncounted sequences, which nothing else counts */
+    uint32_t n_prompt_tokens;    /* that have KV now, computed or found, and never had before */
+    uint32_t n_cached_tokens;    /* of new prompts, found in the tree: at admission or by waiting */
     uint32_t n_decode_seqs;
     uint32_t n_waiting_seqs;   /* twins */
     uint32_t n_retracted_seqs; /* because the pool is full */
@@ -128,9 +131,12 @@ struct sched_step {
 };
 
 struct sched_stats {
-    uint32_t n_slots_usable, n_slots_free, n_slots_evictable;
+    uint32_t n_slots_usable, n_slots_free, n_slots_evictable, n_slots_pinned, n_slots_private;
     uint32_t n_seqs_running, n_seqs_queued, n_seqs_waiting;
+    uint32_t n_seqs_sent_back; /* of the queued */
     uint64_t n_retracted_total, n_preempted_total;
+    uint64_t n_retracted_input_tokens, n_retracted_output_tokens; /* that they had, in total */
+    uint64_t n_waits_total; /* of twins, counted as they begin */
     double new_token_ratio;
 };
 
@@ -174,6 +180,7 @@ void sched_stats(const struct sched *s, struct sched_stats *stats_out);
 bool sched_is_idle(const struct sched *s);              /* nothing queued, nothing running */
 const struct radix *sched_radix(const struct sched *s); /* for reports; NULL when off */
 void sched_flush(struct sched *s);                      /* the tree gives back what nobody uses */
+void sched_reset(struct sched *s);                      /* an empty cache; when idle only */
 bool sched_check(const struct sched *s);
 
 #endif

@@ -60,6 +60,7 @@ static void send_back(struct sched *s, struct sched_seq *seq) {
     seq->is_front = true;
     seq->n_retractions++;
     seq_append(&s->queue, seq);
+    s->n_sent_back += seq_is_sent_back(seq);
     s->is_queue_sorted = false;
     s->step.n_slots_regained += slots_available(s) - n_before;
 }
@@ -89,6 +90,8 @@ void admit_retract_one(struct sched *s) {
     if (victim->is_background) return; /* nobody's, and no sign that estimates were wrong */
     s->step.n_retracted_seqs++;
     s->n_retracted_total++;
+    s->n_retracted_input_tokens += victim->n_prompt;
+    s->n_retracted_output_tokens += victim->n_output;
     raise_ratio(s);
 }
 
@@ -150,10 +153,12 @@ static bool try_admit(struct sched *s, struct sched_seq *seq) {
         kv_cache_close(s->kv, &seq->kv);
         return false;
     }
+    s->n_sent_back -= seq_is_sent_back(seq);
     seq_unlink(&s->queue, seq);
     seq_append(&s->running, seq);
     seq->state = SCHED_SEQ_PREFILLING;
     seq->n_cached = seq->kv.n_shared;
+    seq_note_prompt(s, seq);
     if (!seq->n_retractions) {
         seq->miss = miss;
         note_first_admission(s, seq);

@@ -30,8 +30,9 @@ struct sched {
     uint64_t now_ns;
     uint64_t n_pushed, n_removed;
     uint64_t peek_round;
-    uint32_t n_waiting;
+    uint32_t n_waiting, n_sent_back;
     uint64_t n_retracted_total, n_preempted_total;
+    uint64_t n_retracted_input_tokens, n_retracted_output_tokens, n_waits_total;
     struct sched_seq **admitted; /* [n_rows] */
     struct sched_seq **ordered;  /* [SCHED_PEEKS_MAX] for dfs-weight, and scratch of it */
     struct sched_seq **scratch;
@@ -96,6 +97,18 @@ static inline uint32_t slots_missing(const struct sched *s, const struct sched_s
                                      uint32_t n) {
     uint32_t n_held = kv_cache_n_held(s->kv, &seq->kv);
     return n > n_held ? whole_pages(s, n - n_held) : 0;
+}
+
+/* Prompt tokens up to n_cached are there: those that are for the first time count. */
+static inline void seq_note_prompt(struct sched *s, struct sched_seq *seq) {
+    uint32_t n = seq->n_cached < seq->n_prompt ? seq->n_cached : seq->n_prompt;
+    if (seq->is_uncounted || n <= seq->n_prompt_seen) return;
+    s->step.n_prompt_tokens += n - seq->n_prompt_seen;
+    seq->n_prompt_seen = n;
+}
+
+static inline bool seq_is_sent_back(const struct sched_seq *seq) {
+    return seq->state == SCHED_SEQ_QUEUED && seq->n_retractions && !seq->is_background;
 }
 
 /* Slots for positions [0, n) of a running sequence, and a run of some more where plenty are free.

@@ -441,6 +441,19 @@ void radish_engine_info(struct radish_engine *e, struct radish_engine_info *info
     pthread_mutex_unlock(&e->lock);
 }
 
+enum radish_status radish_engine_flush(struct radish_engine *e, double timeout_seconds,
+                                       struct radish_error *err) {
+    (void)timeout_seconds;
+    pthread_mutex_lock(&e->lock);
+    uint32_t n = e->n_requests;
+    pthread_mutex_unlock(&e->lock);
+    if (!n) return RADISH_OK;
+    return error_set(err, RADISH_AGAIN,
+                     "the cache is not flushed because there are pending requests: 0 queued, %u "
+                     "running",
+                     n);
+}
+
 /* Fixed numbers: one prefix, "abc", and one miss, "d" behind it. */
 enum radish_status radish_engine_radix_report(struct radish_engine *e,
                                               struct radish_radix_report *report_out,

@@ -11,6 +11,7 @@ static struct sim_request hidden, a, b;
 static void push_hidden(uint32_t n_prompt) {
     sim_prompt(&hidden, 1, 0, 9, n_prompt, 1);
     hidden.seq.is_background = true;
+    hidden.seq.is_uncounted = true;
     hidden.seq.is_cache_off = true;
     sim_push(&sim, &hidden);
 }
@@ -22,7 +23,7 @@ static void test_a_background_sequence_gets_what_others_leave_of_a_chunk(void **
     push_hidden(400);
     sim_step(&sim);
     assert_int_equal(hidden.seq.n_cached, 64);
-    assert_int_equal(sim.step.n_background_tokens, 64);
+    assert_int_equal(sim.step.n_uncounted_tokens, 64);
     assert_int_equal(sim.step.n_prefill_tokens + sim.step.n_prefill_seqs, 0);
 
     sim_prompt(&a, 1, 0, 2, 150, 1);
