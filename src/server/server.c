@@ -35,6 +35,7 @@
 #include <unistd.h>
 
 enum {
+    WAITING_THREADS = 2,           /* for requests that wait for the engine */
     BACKLOG = 4096,                /* a burst of a thousand clients connects at once */
     CONNECTION_POOL_BYTES = 32768, /* libmicrohttpd's memory per connection: request headers */
     FILES_BESIDE = 128,            /* descriptors for everything that is no connection */
@@ -156,6 +157,7 @@ static enum radish_status start_daemon(struct server *server, int fd, struct rad
 static void free_server(struct server *server) {
     watcher_close(server->watcher);
     prepare_close(server->prepare);
+    prepare_close(server->waiting);
     api_keys_deinit(&server->keys);
     once_deinit(&server->warned);
     pthread_cond_destroy(&server->changed);
@@ -179,6 +181,7 @@ static enum radish_status open_parts(struct server *server, struct radish_error 
         log_warn("server", "--isolate-keys has nothing to isolate: there is no --api-key");
     RADISH_TRY(watcher_open(connections_hard_max(o), exchange_on_gone, &server->watcher, err));
     RADISH_TRY(prepare_open(o->n_prepare_threads, &server->prepare, err));
+    RADISH_TRY(prepare_open(WAITING_THREADS, &server->waiting, err));
     RADISH_TRY(open_listener(o, &fd, err));
     note_address(server, fd);
     return start_daemon(server, fd, err);

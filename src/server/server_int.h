@@ -35,6 +35,7 @@ struct server {
     struct MHD_Daemon *daemon;
     struct watcher *watcher;
     struct prepare *prepare;
+    struct prepare *waiting; /* for ROUTE_WAIT */
     struct once warned;
 
     _Atomic bool is_stopping; /* new requests get 503 */

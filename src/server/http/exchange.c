@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/status.h"
 #include "generation.h"
 
 #include <stdarg.h>
@@ -29,6 +30,7 @@ struct exchange *exchange_create(struct server *server, const char *path) {
         return NULL;
     }
     reply_init(&ex->reply);
+    query_init(&ex->query);
     buf_init(&ex->body, 0);
     pthread_mutex_init(&ex->lock, NULL);
     ex->n_refs = 1;
@@ -86,6 +88,7 @@ void exchange_unref(struct exchange *ex) {
     generation_destroy(ex->generation);
     exchange_drop_body(ex);
     reply_deinit(&ex->reply);
+    query_deinit(&ex->query);
     free(ex->path);
     if (ex->is_handed_over) delist(ex); /* The server may be freed from here on. */
     pthread_mutex_destroy(&ex->lock);
@@ -142,6 +145,17 @@ void exchange_set_error(struct exchange *ex, enum radish_status status,
     if (http == 499) http = 503;
     if (http >= 500 && http != 503) log_error("server", "%s: %s", ex->path, message);
     reply_set_error(&ex->reply, http, has_message ? err->field : NULL, ex->error_code, message);
+}
+
+enum radish_status exchange_check_query(struct exchange *ex, const char *names,
+                                        struct radish_error *err) {
+    if (ex->query.is_bad)
+        return error_set(err, RADISH_E_INVALID,
+                         "the arguments of the URL hold a zero byte, or are more than %d",
+                         QUERY_ARGS_MAX);
+    const char *other = query_find_other(&ex->query, names);
+    if (other) exchange_warn(ex, other, "the argument %.64s of the URL is not known here", other);
+    return RADISH_OK;
 }
 
 void exchange_warn(struct exchange *ex, const char *name, const char *fmt, ...) {

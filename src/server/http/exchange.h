@@ -17,6 +17,7 @@
 #ifndef SERVER_EXCHANGE_H
 #define SERVER_EXCHANGE_H
 
+#include "query.h"
 #include "reply.h"
 #include "router.h"
 #include "server_int.h"
@@ -27,6 +28,7 @@ struct exchange {
     struct server *server;
     const struct route *route; /* NULL: `reply` is already an error */
     char *path;                /* decoded, without the query */
+    struct query query;
     struct reply reply;
     char warning[REPLY_HEADER_BYTES]; /* for X-Radish-Warning; "" none */
     const char *error_code;           /* of the error a handler returns, a literal or NULL */
@@ -86,6 +88,11 @@ void exchange_set_prepared(struct exchange *ex, bool has_reply);
 /* Turns a failed status into ex->reply. */
 void exchange_set_error(struct exchange *ex, enum radish_status status,
                         const struct radish_error *err);
+
+/* For endpoints that read arguments behind the '?': E_INVALID where those cannot be read; ones
+ * whose names are not in names ("a|b|c") are named in the warning header. */
+enum radish_status exchange_check_query(struct exchange *ex, const char *names,
+                                        struct radish_error *err) RADISH_CHECK_RESULT;
 
 /* Appends to the warning header and, the first time, to the log. name: what may repeat. */
 void exchange_warn(struct exchange *ex, const char *name, const char *fmt, ...) RADISH_PRINTF(3, 4);

@@ -155,7 +155,8 @@ static enum MHD_Result send_reply(struct exchange *ex, bool must_close) {
                                                      MHD_RESPMEM_MUST_FREE);
     if (!response) return MHD_NO;
     if (!has_failed) buf_init(&reply->body, 0); /* The response has taken its memory. */
-    MHD_add_response_header(response, "Content-Type", "application/json");
+    const char *type = reply->content_type ? reply->content_type : "application/json";
+    MHD_add_response_header(response, "Content-Type", has_failed ? "application/json" : type);
     for (uint32_t i = 0; i < reply->n_headers; i++)
         MHD_add_response_header(response, reply->headers[i].name, reply->headers[i].value);
     must_close = must_close || atomic_load(&ex->server->is_stopping);
@@ -168,6 +169,7 @@ static enum MHD_Result begin(struct server *server, struct MHD_Connection *conne
     if (!ex) return MHD_NO;
     *con_cls = ex;
     ex->connection = connection;
+    query_take(&ex->query, connection);
     ex->fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
     if (!check_framing(ex)) return send_reply(ex, /*must_close=*/true);
     check_route(ex, method);
@@ -252,7 +254,8 @@ static enum MHD_Result answer(struct exchange *ex) {
         MHD_suspend_connection(ex->connection);
     }
     pthread_mutex_unlock(&ex->lock);
-    if (must_wait && is_new) prepare_push(server->prepare, ex);
+    if (must_wait && is_new)
+        prepare_push(ex->route->flags & ROUTE_WAIT ? server->waiting : server->prepare, ex);
     if (must_wait) return MHD_YES;
     if (is_gone) return MHD_NO;
     return has_reply ? send_reply(ex, /*must_close=*/false) : send_generation(ex);

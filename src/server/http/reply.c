@@ -71,6 +71,7 @@ void reply_write_error(struct buf *out, int http, const char *param, const char 
 void reply_set_error(struct reply *reply, int http, const char *param, const char *code,
                      const char *message) {
     reply->status = http;
+    reply->content_type = NULL;
     buf_clear(&reply->body);
     reply_write_error(&reply->body, http, param && *param ? param : NULL, code, message);
     if (http == 503) reply_add_header(reply, "Retry-After", "1");

@@ -15,6 +15,7 @@ struct reply_header {
 struct reply {
     int status; /* 0: not made yet */
     struct buf body;
+    const char *content_type; /* a literal; NULL: application/json */
     struct reply_header headers[REPLY_HEADERS_MAX]; /* besides Content-Type */
     uint32_t n_headers;
 };

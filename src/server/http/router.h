@@ -11,7 +11,8 @@ enum {
     ROUTE_PREFIX = 1, /* path ends in '/'; what follows it names something */
     ROUTE_KEY = 2,    /* needs a key, where the server has keys */
     ROUTE_WORK = 4,   /* runs on a preparing thread; 503 while stopping or past the connections */
-    ROUTE_BULK = 8    /* work that may take seconds: never on all preparing threads at once */
+    ROUTE_BULK = 8,   /* work that may take seconds: never on all threads of its kind at once */
+    ROUTE_WAIT = 16   /* work that waits for the engine: on threads that do nothing else */
 };
 
 struct route {
