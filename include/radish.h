@@ -183,6 +183,8 @@ enum radish_kv_dtype { RADISH_KV_AUTO, RADISH_KV_F32, RADISH_KV_F16, RADISH_KV_B
 
 #define RADISH_KERNEL_OVERRIDES_MAX 16
 
+struct radish_kv_event;
+
 /* Zero-initialise, then set what differs. 0 or NULL means the default in brackets. */
 struct radish_engine_options {
     const char *device; /* ["cpu"] */
@@ -217,6 +219,11 @@ struct radish_engine_options {
     /* Loading progress: done of total bytes; called on the opening thread. May be NULL. */
     void (*on_progress)(void *user, uint64_t bytes_done, uint64_t bytes_total);
     void *progress_user;
+    /* What joins and leaves the prefix cache, told after each step in which something did, on the
+     * engine's thread; events are borrowed until return. struct radish_kv_event: radish_report.h.
+     * NULL: nobody wants to know, and nothing is kept for it. */
+    void (*on_kv_events)(void *user, const struct radish_kv_event *events, size_t n_events);
+    void *kv_events_user;
 };
 
 /* Loads weights, sizes the KV pool, starts the engine's thread. The model must outlive the engine.

@@ -136,6 +136,31 @@ RADISH_API RADISH_CHECK_RESULT enum radish_status radish_engine_flush(struct rad
                                                                       double timeout_seconds,
                                                                       struct radish_error *err);
 
+/* ---- KV events ---- */
+
+enum radish_kv_event_kind {
+    RADISH_KV_STORED,  /* one page joined the prefix cache */
+    RADISH_KV_REMOVED, /* pages left it, in this order */
+    RADISH_KV_CLEARED  /* it is empty: at the start, and after a flush */
+};
+
+/* What on_kv_events is told. A page's hash stands for all tokens from the beginning up to its end:
+ * the first 8 bytes, big end first, of
+ *   SHA-256(digest of the page before, whole | the page's tokens, 4 bytes each, little end first).
+ * The first page has, instead of the digest before it, SHA-256(namespace_key) of its requests, and
+ * nothing when that is empty. */
+struct radish_kv_event {
+    enum radish_kv_event_kind kind;
+    const int64_t *hashes; /* [n_hashes] one of STORED, any number of REMOVED */
+    uint32_t n_hashes;
+    bool has_parent;       /* STORED; false: the first page */
+    int64_t parent;        /* hash of the page before */
+    const int32_t *tokens; /* [n_tokens] of STORED */
+    uint32_t n_tokens;
+    uint32_t block_tokens; /* of a page */
+    const char *medium;    /* where the page lies, or NULL: with the device */
+};
+
 #ifdef __cplusplus
 }
 #endif

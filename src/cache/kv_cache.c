@@ -37,6 +37,8 @@ static enum radish_status create_parts(struct kv_cache *cache,
                                  &cache->table, err));
     if (!options->is_tree_off)
         RADISH_TRY(radix_create(cache->pool, options->n_rows, options->policy, &cache->tree, err));
+    if (cache->tree && options->is_announced)
+        RADISH_TRY(radix_listen(cache->tree, &options->sink, err));
     cache->refs = mem_zalloc(options->n_rows, sizeof *cache->refs);
     if (!cache->refs) return error_nomem(err);
     cache->n_rows = options->n_rows;
@@ -71,6 +73,7 @@ uint64_t kv_cache_bytes(const struct kv_cache_options *options) {
                  kv_pool_bytes(options->n_slots, options->page_slots) +
                  slot_table_bytes(options->n_slots, options->n_rows, options->context_tokens);
     if (options->is_tree_off) return n;
+    if (options->is_announced) n += radix_events_bytes(options->n_slots / options->page_slots);
     return n + radix_bytes(options->n_slots, options->page_slots, options->n_rows);
 }
 
@@ -166,7 +169,7 @@ void kv_cache_close(struct kv_cache *cache, struct kv_seq *seq) {
 }
 
 void kv_cache_flush(struct kv_cache *cache) {
-    if (cache->tree) radix_evict(cache->tree, UINT32_MAX);
+    if (cache->tree) radix_flush(cache->tree);
 }
 
 void kv_cache_reset(struct kv_cache *cache) {

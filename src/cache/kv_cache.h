@@ -31,6 +31,8 @@ struct kv_cache_options {
     uint32_t context_tokens;      /* positions of a sequence */
     bool is_tree_off;             /* nothing is shared: every sequence computes all of its tokens */
     enum radix_policy policy;
+    bool is_announced;      /* the sink is told what joins and leaves the tree */
+    struct radix_sink sink; /* with is_announced; what it points to outlives the cache */
 };
 
 struct kv_seq {

@@ -105,8 +105,17 @@ enum radish_status radix_create(struct kv_pool *pool, uint32_t n_refs_max, enum 
     return RADISH_OK;
 }
 
+enum radish_status radix_listen(struct radix *r, const struct radix_sink *sink,
+                                struct radish_error *err) {
+    RADISH_INVARIANT(!r->events && !r->n_tokens_pinned && !r->n_tokens_evictable,
+                     "the tree has %u tokens", r->n_tokens_pinned + r->n_tokens_evictable);
+    return radix_events_create(sink, r->n_pages, &r->events, err);
+}
+
 void radix_destroy(struct radix *r) {
     if (!r) return;
+    radix_events_destroy(r->events);
+    r->events = NULL;
     RADISH_INVARIANT(!r->n_refs, "%u refs are still alive", r->n_refs);
     if (r->sums) radix_evict(r, UINT32_MAX);
     free(r->tokens);
@@ -425,6 +434,7 @@ static void append_new(struct radix *r, const struct radix_tokens *tokens, uint3
     for (uint32_t i = from; i < n; i += r->page_slots)
         link_page(r, &r->nodes[id], tokens, i, slots + i);
     if (id != ref->node) radix_table_insert(r, id);
+    if (r->events) radix_events_stored(r, id, slots[from] / r->page_slots);
     r->n_tokens_pinned += n - from;
     *ref = (struct radix_ref){.node = id, .n_tokens = n, .priority = ref->priority};
 }
@@ -469,6 +479,7 @@ void radix_unpin(struct radix *r, struct radix_ref *ref) {
 static void trim_edge(struct radix *r, struct radix_node *node, uint32_t n_pages) {
     uint32_t page_slots = r->page_slots, n_give = 0, page = node->last_page, first = page;
     for (uint32_t i = 0; i < n_pages; i++) {
+        if (r->events) radix_events_removed(r, page);
         for (uint32_t j = 0; j < page_slots; j++) r->give[n_give++] = page * page_slots + j;
         if (n_give == r->n_give || i + 1 == n_pages) {
             kv_pool_give(r->pool, r->give, n_give);
@@ -521,10 +532,19 @@ uint32_t radix_evict(struct radix *r, uint32_t n_slots) {
     return n_given;
 }
 
+void radix_flush(struct radix *r) {
+    struct radix_events *events = r->events;
+    bool is_all = !r->n_tokens_pinned;
+    if (is_all) r->events = NULL;
+    radix_evict(r, UINT32_MAX);
+    r->events = events;
+    if (is_all && events) radix_events_cleared(r);
+}
+
 void radix_reset(struct radix *r) {
     uint64_t n_tokens_evicted = r->n_tokens_evicted, n_leaves_evicted = r->n_leaves_evicted;
     RADISH_INVARIANT(!r->n_refs, "%u refs are alive", r->n_refs);
-    radix_evict(r, UINT32_MAX);
+    radix_flush(r);
     r->n_tokens_evicted = n_tokens_evicted;
     r->n_leaves_evicted = n_leaves_evicted;
     uint32_t root = radix_table_find_root(r, FIRST_NAMESPACE);

@@ -36,6 +36,7 @@
 #include "radish.h"
 
 #include "cache/kv_pool.h"
+#include "cache/radix_events.h"
 
 /* X(suffix, name on the command line): which unpinned leaf goes first. */
 #define RADIX_POLICY_TABLE(X)                                                                      \
@@ -91,6 +92,10 @@ enum radish_status radix_create(struct kv_pool *pool, uint32_t n_refs_max, enum 
 void radix_destroy(struct radix *r); /* gives back every slot; no ref may be alive */
 uint64_t radix_bytes(uint32_t n_slots, uint32_t page_slots, uint32_t n_refs_max); /* its memory */
 
+/* Tells sink what joins and leaves from now on; the tree is empty still. E_NOMEM. */
+enum radish_status radix_listen(struct radix *r, const struct radix_sink *sink,
+                                struct radish_error *err) RADISH_CHECK_RESULT;
+
 /* How many of tokens[0..n) are there, in whole pages: a look, nothing is touched. */
 uint32_t radix_peek(const struct radix *r, uint32_t namespace_id, const struct radix_tokens *tokens,
                     uint32_t n, enum radix_miss *miss_out);
@@ -124,6 +129,9 @@ uint32_t radix_evict(struct radix *r, uint32_t n_slots);
 /* An empty tree, as created: all slots go back, and nothing is remembered of what was there. That
  * is no eviction, and is not counted as one. No ref may be alive. */
 void radix_reset(struct radix *r);
+
+/* Gives back all that nobody pins. Where that is all there is, one change tells it. */
+void radix_flush(struct radix *r);
 
 uint32_t radix_n_pinned(const struct radix *r);                         /* tokens */
 uint32_t radix_n_evictable(const struct radix *r);                      /* tokens */

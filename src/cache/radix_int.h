@@ -12,6 +12,7 @@
 #define CACHE_RADIX_INT_H
 
 #include "cache/radix.h"
+#include "cache/radix_events.h"
 
 enum {
     RADIX_GONE_MAX = 4,  /* first tokens of evicted continuations that a node remembers */
@@ -52,6 +53,7 @@ struct radix {
     uint32_t page_slots, n_pages;
     enum radix_policy policy;
     uint32_t n_refs, n_refs_max;
+    struct radix_events *events; /* NULL: nobody listens */
 
     int32_t *tokens;       /* [n_pages * page_slots] by slot */
     uint32_t *next, *prev; /* [n_pages] pages; next is longer by RADIX_RUN_BLOCK */

@@ -30,6 +30,9 @@ static enum radish_status load(struct radish_engine *engine, struct radish_error
                             options->progress_user, &engine->weights, err));
     RADISH_TRY(runner_create(&model->config, engine->weights, engine->device, &engine->plan.runner,
                              &engine->runner, err));
+    RADISH_TRY(
+        kv_events_init(&engine->kv_events, options, &engine->lock, &engine->namespaces, err));
+    engine->plan.sched.kv.sink = kv_events_sink(&engine->kv_events);
     RADISH_TRY(sched_create(&engine->plan.sched, &engine->sched, err));
     engine->tokens_max = sched_tokens_max(engine->sched);
     return RADISH_OK;
@@ -176,6 +179,7 @@ void radish_engine_close(struct radish_engine *engine) {
     radix_watch_deinit(&engine->watch);
     shadow_destroy(engine->shadow);
     sched_destroy(engine->sched);
+    kv_events_deinit(&engine->kv_events);
     runner_destroy(engine->runner);
     weights_destroy(engine->weights);
     device_close(engine->device);

@@ -24,6 +24,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "engine/figures.h"
+#include "engine/kv_events.h"
 #include "engine/model_int.h"
 #include "engine/namespace.h"
 #include "engine/plan.h"
@@ -150,6 +151,7 @@ struct radish_engine {
     struct buf piece, text;  /* of the token being worked on */
     struct figures figures;
     struct radix_watch watch;
+    struct kv_events kv_events;
     struct shadow *shadow;                  /* NULL: off */
     uint64_t log_prefill_ns, log_decode_ns; /* when the last lines were written */
     uint64_t log_output_tokens;             /* since the last decode line */

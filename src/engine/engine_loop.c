@@ -12,7 +12,7 @@
  *                 inbox and aborts come in
  *                 unlock; the memory of the dead is freed
  *   then:         push new choices, end aborted and late ones, engine_answer(), sched_fill(),
- *                 output_step(), log
+ *                 output_step(), log, KV events out
  *
  * An idle engine sleeps on a condition variable and uses no processor. With nothing running but
  * something queued it never sleeps: the head of the queue can always be admitted then.
@@ -194,6 +194,7 @@ void *engine_run(void *user) {
         end_late(engine);
         engine_answer(engine, goes_on);
         if (goes_on) step(engine);
+        kv_events_send(&engine->kv_events);
     }
     shadow_drop(engine);
     for (struct engine_request *r = engine->live_head, *next; r; r = next) {

@@ -145,6 +145,15 @@ void namespaces_give(struct namespaces *names, uint32_t number) {
     entry->n_requests--;
 }
 
+size_t namespaces_copy(const struct namespaces *names, uint32_t number,
+                       char name_out[RADISH_NAMESPACE_MAX]) {
+    if (!number) return 0;
+    const struct namespace_entry *entry = entry_of(names, number);
+    RADISH_INVARIANT(entry->len <= RADISH_NAMESPACE_MAX, "a name of %zu bytes", entry->len);
+    memcpy(name_out, entry->key, entry->len);
+    return entry->len;
+}
+
 static void forget(struct namespaces *names, uint32_t number) {
     struct namespace_entry *entry = entry_of(names, number);
     uint32_t *link = &names->buckets[entry->hash & (names->n_buckets - 1)];

@@ -41,6 +41,10 @@ bool namespaces_take(struct namespaces *names, const void *key, size_t len, uint
 /* One request less. */
 void namespaces_give(struct namespaces *names, uint32_t number);
 
+/* The name that `number` stands for; returns its length. */
+size_t namespaces_copy(const struct namespaces *names, uint32_t number,
+                       char name_out[RADISH_NAMESPACE_MAX]);
+
 /* Looks at a few names, and forgets those that nobody needs. radix may be NULL. */
 void namespaces_sweep(struct namespaces *names, const struct radix *radix);
 

@@ -18,6 +18,7 @@
 
 #include "base/mem.h"
 #include "base/status.h"
+#include "engine/kv_events.h"
 
 #include <string.h>
 
@@ -122,6 +123,10 @@ enum radish_status plan_options(const struct radish_engine_options *given,
         return error_set_field(err, RADISH_E_INVALID, "shadow-check",
                                "--shadow-check checks the cache, which --disable-radix-cache "
                                "switches off: give one of them");
+    if (options.on_kv_events && options.is_cache_off)
+        return error_set_field(err, RADISH_E_INVALID, "kv-events-config",
+                               "--kv-events-config tells of the cache, which "
+                               "--disable-radix-cache switches off: give one of them");
     if (!options.device) options.device = "cpu";
     *options_out = options;
     return RADISH_OK;
@@ -137,7 +142,8 @@ static struct kv_cache_options cache_options(const struct engine_plan *plan) {
                                      .page_slots = plan->options.page_tokens,
                                      .n_rows = plan->options.requests_running_max,
                                      .context_tokens = plan->runner.context_tokens,
-                                     .is_tree_off = plan->options.is_cache_off};
+                                     .is_tree_off = plan->options.is_cache_off,
+                                     .is_announced = plan->options.on_kv_events != NULL};
 }
 
 /* What the runner and the samplers take (20 bytes an id and thread, and a copy of a row), and the
@@ -153,10 +159,10 @@ static enum radish_status plan_scratch(struct engine_plan *plan, const struct ra
     cache.n_slots = 2 * SLOTS_MANY;
     uint64_t per_slot = (kv_cache_bytes(&cache) - many_bytes) / SLOTS_MANY + 1;
     plan->kv_slot_bytes = runner.kv_slot_bytes + per_slot + SLOT_SLACK_BYTES;
-    plan->scratch_bytes = runner.scratch_bytes +
-                          (uint64_t)device_n_threads(device) * model->config.n_vocab * 24 +
-                          (bytes > per_slot * n_slots ? bytes - per_slot * n_slots : 0) +
-                          (plan->options.shadow_check ? 4 * (uint64_t)n_slots : 0);
+    plan->scratch_bytes =
+        runner.scratch_bytes + (uint64_t)device_n_threads(device) * model->config.n_vocab * 24 +
+        (bytes > per_slot * n_slots ? bytes - per_slot * n_slots : 0) +
+        (plan->options.shadow_check ? 4 * (uint64_t)n_slots : 0) + kv_events_bytes(&plan->options);
     return RADISH_OK;
 }
 
