@@ -278,7 +278,9 @@ struct radish_token {
     float logprob;                    /* 0 unless logprobs were asked for */
     const struct radish_logprob *top; /* [n_top] best first; borrowed until the callback returns */
     uint32_t n_top;
-    bool has_logprob; /* false for the first token of a prompt */
+    const struct radish_logprob *named; /* [n_named] of logprob_ids, in their order; borrowed */
+    uint32_t n_named;
+    bool has_logprob; /* false for the first of the prompt's tokens, which no row tells of */
 };
 
 enum radish_finish {
@@ -293,6 +295,7 @@ struct radish_usage {
     uint32_t prompt_tokens;
     uint32_t cached_tokens; /* of the prompt, not computed for this request */
     uint32_t output_tokens;
+    uint32_t retractions; /* times that its slots were taken away and it was computed again */
 };
 
 /* What a request tells: new tokens and text of one choice, and at its end the reason. Every choice
@@ -314,7 +317,8 @@ struct radish_event {
     const char *matched_stop;  /* with FINISH_STOP: the stop string, or NULL; borrowed */
     struct radish_usage usage;
     const struct radish_token
-        *prompt_tokens; /* [n_prompt_tokens] with prompt_logprobs, once, before the first output */
+        *prompt_tokens; /* [n_prompt_tokens] with prompt_logprobs, once, before the first output:
+                           those from prompt_logprobs_from on */
     uint32_t n_prompt_tokens;
 };
 
@@ -336,7 +340,12 @@ struct radish_request {
     bool keep_special_tokens; /* special tokens appear in the text */
     bool logprobs;
     uint32_t n_top_logprobs; /* <= 20 */
+    const int32_t *logprob_ids; /* [n_logprob_ids] whose logprobs every row tells, with logprobs */
+    uint32_t n_logprob_ids;
     bool prompt_logprobs;
+    /* Rows of the prompt from here on are computed, the ones before may come from the cache. A row
+     * tells of the token behind it, so the token at this position has no logprob. <= n_prompt. */
+    uint32_t prompt_logprobs_from;
     int32_t priority;  /* higher first, with has_priorities */
     bool is_cache_off; /* neither uses nor feeds the cache */
     /* Prefixes are shared only between requests whose namespaces are equal, byte by byte. Two
@@ -361,6 +370,7 @@ struct radish_request {
 #define RADISH_STOP_IDS_MAX     64
 #define RADISH_LOGIT_BIAS_MAX   1024
 #define RADISH_TOP_LOGPROBS_MAX 20
+#define RADISH_LOGPROB_IDS_MAX  64
 
 /* Checks and queues a request; copies everything it points to. E_INVALID, E_LIMIT name the field;
  * AGAIN: the queue is full. request_out names the request until its last event. Events may come

@@ -73,9 +73,12 @@ static bool is_absent(yyjson_val *val) {
     return !val || yyjson_is_null(val);
 }
 
-enum radish_status json_get_bool(yyjson_val *obj, const char *key, bool *out,
-                                 struct radish_error *err) {
-    yyjson_val *val = json_get(obj, key);
+bool json_is_given(yyjson_val *val) {
+    return !is_absent(val);
+}
+
+enum radish_status json_read_bool(yyjson_val *val, const char *key, bool *out,
+                                  struct radish_error *err) {
     if (is_absent(val)) return RADISH_OK;
     if (!yyjson_is_bool(val))
         return error_set_field(err, RADISH_E_INVALID, key, "%s must be true or false, not %s", key,
@@ -84,9 +87,8 @@ enum radish_status json_get_bool(yyjson_val *obj, const char *key, bool *out,
     return RADISH_OK;
 }
 
-enum radish_status json_get_i64(yyjson_val *obj, const char *key, int64_t min, int64_t max,
-                                int64_t *out, struct radish_error *err) {
-    yyjson_val *val = json_get(obj, key);
+enum radish_status json_read_i64(yyjson_val *val, const char *key, int64_t min, int64_t max,
+                                 int64_t *out, struct radish_error *err) {
     if (is_absent(val)) return RADISH_OK;
     int64_t got = 0;
     bool is_ok = false;
@@ -112,6 +114,16 @@ enum radish_status json_get_i64(yyjson_val *obj, const char *key, int64_t min, i
     return RADISH_OK;
 }
 
+enum radish_status json_get_bool(yyjson_val *obj, const char *key, bool *out,
+                                 struct radish_error *err) {
+    return json_read_bool(json_get(obj, key), key, out, err);
+}
+
+enum radish_status json_get_i64(yyjson_val *obj, const char *key, int64_t min, int64_t max,
+                                int64_t *out, struct radish_error *err) {
+    return json_read_i64(json_get(obj, key), key, min, max, out, err);
+}
+
 enum radish_status json_get_u32(yyjson_val *obj, const char *key, uint32_t min, uint32_t max,
                                 uint32_t *out, struct radish_error *err) {
     int64_t wide = *out;
@@ -135,9 +147,8 @@ enum radish_status json_get_double(yyjson_val *obj, const char *key, double min,
     return RADISH_OK;
 }
 
-enum radish_status json_get_str(yyjson_val *obj, const char *key, const char **out,
-                                struct radish_error *err) {
-    yyjson_val *val = json_get(obj, key);
+enum radish_status json_read_str(yyjson_val *val, const char *key, const char **out,
+                                 struct radish_error *err) {
     if (is_absent(val)) return RADISH_OK;
     if (!yyjson_is_str(val))
         return error_set_field(err, RADISH_E_INVALID, key, "%s must be a string, not %s", key,
@@ -146,4 +157,9 @@ enum radish_status json_get_str(yyjson_val *obj, const char *key, const char **o
         return error_set_field(err, RADISH_E_INVALID, key, "%s must not hold NUL bytes", key);
     *out = yyjson_get_str(val);
     return RADISH_OK;
+}
+
+enum radish_status json_get_str(yyjson_val *obj, const char *key, const char **out,
+                                struct radish_error *err) {
+    return json_read_str(json_get(obj, key), key, out, err);
 }

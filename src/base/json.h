@@ -22,6 +22,8 @@ enum radish_status json_parse(const char *text, size_t len, unsigned depth_max,
  * value, not NULL. */
 yyjson_val *json_get(yyjson_val *obj, const char *key);
 
+bool json_is_given(yyjson_val *val); /* neither NULL nor JSON null */
+
 /* Typed members of obj. Absent or null: *out stays as it is and the result is OK. A wrong type or
  * range: E_INVALID that names the field and says what is wanted. Integers may be written as floats
  * with no fraction (4.0), since configs do that. */
@@ -36,6 +38,14 @@ enum radish_status json_get_double(yyjson_val *obj, const char *key, double min,
 enum radish_status json_get_str(yyjson_val *obj, const char *key, const char **out,
                                 struct radish_error *err)
     RADISH_CHECK_RESULT; /* borrowed from the document; no NUL inside */
+
+/* The same for a value at hand (an item of a list); key names it in messages. */
+enum radish_status json_read_bool(yyjson_val *val, const char *key, bool *out,
+                                  struct radish_error *err) RADISH_CHECK_RESULT;
+enum radish_status json_read_i64(yyjson_val *val, const char *key, int64_t min, int64_t max,
+                                 int64_t *out, struct radish_error *err) RADISH_CHECK_RESULT;
+enum radish_status json_read_str(yyjson_val *val, const char *key, const char **out,
+                                 struct radish_error *err) RADISH_CHECK_RESULT;
 
 const char *json_type_name(
     yyjson_val *val); /* "string", "integer", "number", ...; "nothing" for NULL */

@@ -58,7 +58,8 @@ static void send(struct radish_engine *engine, struct engine_choice *choice,
     event->text_len = engine->text.len;
     event->usage = (struct radish_usage){.prompt_tokens = (uint32_t)request->r.n_prompt,
                                          .cached_tokens = request->choices[0].seq.n_prompt_cached,
-                                         .output_tokens = choice->n_output};
+                                         .output_tokens = choice->n_output,
+                                         .retractions = choice->seq.n_retractions};
     if (event->finish != RADISH_FINISH_NONE) {
         sched_remove(engine->sched, &choice->seq);
         choice->is_done = true;
@@ -149,6 +150,8 @@ static void take_token(struct radish_engine *engine, struct engine_choice *choic
                                  .logprob = result->logprob,
                                  .top = result->top,
                                  .n_top = result->n_top,
+                                 .named = result->named,
+                                 .n_named = result->n_named,
                                  .has_logprob = r->logprobs};
     struct radish_event event = {.tokens = &token, .n_tokens = 1, .matched_token = -1};
     if (stop_idx >= 0) {
@@ -169,6 +172,13 @@ static bool is_prompt_row(const struct engine_row *row) {
            row->position < row->choice->seq.n_prompt;
 }
 
+/* Whether the row belongs to the prompt's tokens whose logprobs are wanted. */
+static bool has_prompt_token(const struct engine_row *row) {
+    const struct engine_request *request = row->choice->request;
+    return is_prompt_row(row) && request->n_prompt_tokens &&
+           row->position >= request->r.prompt_logprobs_from;
+}
+
 /* One row, on any worker. */
 static void sample_row(void *user, uint32_t item, uint32_t worker) {
     struct radish_engine *engine = user;
@@ -177,18 +187,6 @@ static void sample_row(void *user, uint32_t item, uint32_t worker) {
     const struct radish_request *r = &choice->request->r;
     struct sampler *sampler = engine->samplers[worker];
     if (choice->is_done) return;
-    if (is_prompt_row(row) && r->prompt_logprobs && row->position + 1 < r->n_prompt) {
-        struct sample_result *result = &row->result;
-        sampler_logprobs(sampler, row->logits, r->prompt[row->position + 1], r->n_top_logprobs,
-                         result);
-    }
-    if (!row->is_sampled || choice->request->is_hidden) return;
-    float *logits = row->logits;
-    if (row->is_shared) {
-        size_t n_vocab = engine->model->config.n_vocab;
-        logits = engine->row_copies + worker * n_vocab;
-        memcpy(logits, row->logits, n_vocab * sizeof *logits);
-    }
     bool is_short = choice->n_output < r->min_new_tokens;
     struct sample_args args = {.sampling = &r->sampling,
                                .seed = choice->seed,
@@ -200,27 +198,44 @@ static void sample_row(void *user, uint32_t item, uint32_t worker) {
                                .n_banned = is_short ? choice->request->n_banned : 0,
                                .n_sampled = engine->model->info.n_tokens,
                                .wants_logprob = r->logprobs,
-                               .n_top = r->n_top_logprobs};
+                               .n_top = r->n_top_logprobs,
+                               .named = r->logprob_ids,
+                               .n_named = r->n_logprob_ids};
+    if (has_prompt_token(row) && row->position + 1 < r->n_prompt)
+        sampler_logprobs(sampler, row->logits, r->prompt[row->position + 1], &args, &row->result);
+    if (!row->is_sampled || choice->request->is_hidden) return;
+    float *logits = row->logits;
+    if (row->is_shared) {
+        size_t n_vocab = engine->model->config.n_vocab;
+        logits = engine->row_copies + worker * n_vocab;
+        memcpy(logits, row->logits, n_vocab * sizeof *logits);
+    }
     sampler_sample(sampler, logits, &args, &row->result);
 }
 
 static void keep_prompt_logprob(struct engine_row *row) {
     struct engine_request *request = row->choice->request;
-    uint32_t n_top_max = request->r.n_top_logprobs, position = row->position + 1;
-    struct radish_token *token = &request->prompt_tokens[position];
-    struct radish_logprob *top = request->prompt_top + (size_t)position * n_top_max;
-    memcpy(top, row->result.top, row->result.n_top * sizeof *top);
-    token->logprob = row->result.logprob;
+    const struct sample_result *result = &row->result;
+    uint32_t n_top_max = request->r.n_top_logprobs;
+    uint32_t idx = row->position + 1 - request->r.prompt_logprobs_from;
+    struct radish_token *token = &request->prompt_tokens[idx];
+    struct radish_logprob *top =
+        request->prompt_lists + (size_t)idx * (n_top_max + request->r.n_logprob_ids);
+    memcpy(top, result->top, result->n_top * sizeof *top);
+    memcpy(top + n_top_max, result->named, result->n_named * sizeof *top);
+    token->logprob = result->logprob;
     token->has_logprob = true;
     token->top = top;
-    token->n_top = row->result.n_top;
+    token->n_top = result->n_top;
+    token->named = top + n_top_max;
+    token->n_named = result->n_named;
 }
 
 static void send_prompt_tokens(struct radish_engine *engine, struct engine_choice *choice) {
     buf_clear(&engine->text);
     struct radish_event event = {.matched_token = -1,
                                  .prompt_tokens = choice->request->prompt_tokens,
-                                 .n_prompt_tokens = (uint32_t)choice->request->r.n_prompt};
+                                 .n_prompt_tokens = choice->request->n_prompt_tokens};
     send(engine, choice, &event);
 }
 
@@ -234,7 +249,7 @@ static void take_row(struct radish_engine *engine, struct engine_row *row) {
     struct engine_choice *choice = row->choice;
     const struct radish_request *r = &choice->request->r;
     if (choice->is_done) return;
-    if (is_prompt_row(row) && r->prompt_logprobs) {
+    if (has_prompt_token(row)) {
         bool is_last = row->position + 1 >= r->n_prompt;
         if (!is_last && row->result.status != RADISH_OK) {
             fail_row(engine, choice);
@@ -289,7 +304,7 @@ static uint32_t add_owners(struct radish_engine *engine, struct engine_choice *c
         row->is_sampled = is_sampled;
         row->is_shared = is_shared;
         row->result.status = RADISH_OK;
-        row->result.n_top = 0;
+        row->result.n_top = row->result.n_named = 0;
     }
     return n_rows + n;
 }

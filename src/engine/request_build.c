@@ -91,6 +91,10 @@ static enum radish_status check(const struct radish_engine *engine, const struct
     RADISH_TRY(check_count("stop_token_ids", r->n_stop_ids, RADISH_STOP_IDS_MAX, err));
     RADISH_TRY(check_ids("stop_token_ids", r->stop_ids, r->n_stop_ids, n_vocab, err));
     RADISH_TRY(check_count("top_logprobs", r->n_top_logprobs, RADISH_TOP_LOGPROBS_MAX, err));
+    RADISH_TRY(check_count("logprob_ids", r->n_logprob_ids, RADISH_LOGPROB_IDS_MAX, err));
+    RADISH_TRY(check_ids("logprob_ids", r->logprob_ids, r->n_logprob_ids, n_vocab, err));
+    if (r->prompt_logprobs)
+        RADISH_TRY(check_count("prompt_logprobs_from", r->prompt_logprobs_from, r->n_prompt, err));
     RADISH_TRY(check_stops(r, err));
     return sampling_check(&r->sampling, n_vocab, err);
 }
@@ -115,9 +119,10 @@ static bool copy_inputs(struct engine_request *request) {
     r->prompt = copy(arena, r->prompt, r->n_prompt, sizeof *r->prompt);
     r->namespace_key = copy(arena, r->namespace_key, r->namespace_len, 1);
     r->stop_ids = copy(arena, r->stop_ids, r->n_stop_ids, sizeof *r->stop_ids);
+    r->logprob_ids = copy(arena, r->logprob_ids, r->n_logprob_ids, sizeof *r->logprob_ids);
     r->sampling.logit_bias = copy(arena, r->sampling.logit_bias, r->sampling.n_logit_bias,
                                   sizeof *r->sampling.logit_bias);
-    return r->prompt && r->namespace_key && r->stop_ids && r->sampling.logit_bias;
+    return r->prompt && r->namespace_key && r->stop_ids && r->logprob_ids && r->sampling.logit_bias;
 }
 
 /* What must not be sampled before min_new_tokens: whatever would end the answer. */
@@ -134,15 +139,19 @@ static bool list_banned(struct engine_request *request, const struct radish_mode
     return true;
 }
 
+/* Room for what the rows of the prompt will tell: tokens [prompt_logprobs_from, n_prompt), and for
+ * each its best alternatives and the ids that were named. */
 static bool make_prompt_rows(struct engine_request *request) {
     struct radish_request *r = &request->r;
-    if (!r->prompt_logprobs) return true;
+    if (!r->prompt_logprobs || r->prompt_logprobs_from == r->n_prompt) return true;
     struct arena *arena = &request->arena;
-    request->prompt_tokens = arena_zalloc(arena, r->n_prompt, sizeof *request->prompt_tokens);
-    request->prompt_top =
-        arena_zalloc(arena, r->n_prompt * r->n_top_logprobs + 1, sizeof *request->prompt_top);
-    if (!request->prompt_tokens || !request->prompt_top) return false;
-    for (size_t i = 0; i < r->n_prompt; i++) request->prompt_tokens[i].id = r->prompt[i];
+    size_t n = r->n_prompt - r->prompt_logprobs_from, n_each = r->n_top_logprobs + r->n_logprob_ids;
+    request->n_prompt_tokens = (uint32_t)n;
+    request->prompt_tokens = arena_zalloc(arena, n, sizeof *request->prompt_tokens);
+    request->prompt_lists = arena_zalloc(arena, n * n_each + 1, sizeof *request->prompt_lists);
+    if (!request->prompt_tokens || !request->prompt_lists) return false;
+    for (size_t i = 0; i < n; i++)
+        request->prompt_tokens[i].id = r->prompt[r->prompt_logprobs_from + i];
     return true;
 }
 
@@ -150,8 +159,8 @@ static bool make_prompt_rows(struct engine_request *request) {
 static uint32_t first_logits_row(const struct radish_request *r, uint32_t choice_idx) {
     uint32_t n_prompt = (uint32_t)r->n_prompt;
     if (choice_idx) return n_prompt;
-    if (r->prompt_logprobs) return 0;
-    return r->on_logits && r->logits_from < n_prompt ? r->logits_from : n_prompt;
+    uint32_t first = r->on_logits && r->logits_from < n_prompt ? r->logits_from : n_prompt;
+    return r->prompt_logprobs && r->prompt_logprobs_from < first ? r->prompt_logprobs_from : first;
 }
 
 static enum radish_status make_choice(struct engine_request *request, uint32_t idx,

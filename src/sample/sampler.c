@@ -355,24 +355,28 @@ static uint32_t find_top(const struct sampler *s, const float *logits, uint32_t 
     return n_found;
 }
 
-/* Fills the top list; returns what to subtract from a logit, log of the sum of exp. */
-static double find_logprobs(struct sampler *s, const float *logits, float max, uint32_t n_top,
-                            struct sample_result *result) {
+/* Fills the two lists; returns what to subtract from a logit, log of the sum of exp. */
+static double find_logprobs(struct sampler *s, const float *logits, float max,
+                            const struct sample_args *args, struct sample_result *result) {
     double log_sum = (double)max + log(make_weights(s, logits, max, 1));
-    result->n_top = find_top(s, logits, n_top, result->top);
+    result->n_top = find_top(s, logits, args->n_top, result->top);
     for (uint32_t i = 0; i < result->n_top; i++)
         result->top[i].logprob = (float)((double)result->top[i].logprob - log_sum);
+    result->n_named = args->n_named;
+    for (uint32_t i = 0; i < args->n_named; i++)
+        result->named[i] = (struct radish_logprob){
+            args->named[i], (float)((double)logits[args->named[i]] - log_sum)};
     return log_sum;
 }
 
-void sampler_logprobs(struct sampler *sampler, const float *logits, int32_t id, uint32_t n_top,
-                      struct sample_result *result_out) {
+void sampler_logprobs(struct sampler *sampler, const float *logits, int32_t id,
+                      const struct sample_args *args, struct sample_result *result_out) {
     int32_t best = find_best(sampler, logits);
     result_out->status = best < 0 ? RADISH_E_INTERNAL : RADISH_OK;
     result_out->id = id;
-    result_out->n_top = 0;
+    result_out->n_top = result_out->n_named = 0;
     if (best < 0) return;
-    double log_sum = find_logprobs(sampler, logits, logits[best], n_top, result_out);
+    double log_sum = find_logprobs(sampler, logits, logits[best], args, result_out);
     result_out->logprob = (float)((double)logits[id] - log_sum);
 }
 
@@ -384,7 +388,7 @@ void sampler_sample(struct sampler *sampler, float *logits, const struct sample_
     if (best < 0) return;
     double log_sum = 0;
     if (args->wants_logprob) {
-        log_sum = find_logprobs(sampler, logits, logits[best], args->n_top, result_out);
+        log_sum = find_logprobs(sampler, logits, logits[best], args, result_out);
         memcpy(sampler->raw, logits, sampler->n_vocab * sizeof *logits);
     }
     if (logit_rules_apply(&sampler->rules, logits, args)) best = find_best(sampler, logits);

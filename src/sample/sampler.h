@@ -32,7 +32,9 @@ struct sample_args {
     uint32_t
         n_sampled; /* ids [n_sampled, n_vocab) have no text and are never sampled; 0 = n_vocab */
     bool wants_logprob;
-    uint32_t n_top; /* <= RADISH_TOP_LOGPROBS_MAX, with wants_logprob */
+    uint32_t n_top;       /* <= RADISH_TOP_LOGPROBS_MAX, with wants_logprob */
+    const int32_t *named; /* [n_named] ids in the vocabulary, with wants_logprob */
+    uint32_t n_named;     /* <= RADISH_LOGPROB_IDS_MAX */
 };
 
 struct sample_result {
@@ -41,15 +43,18 @@ struct sample_result {
     float logprob; /* of id, with wants_logprob */
     uint32_t n_top;
     struct radish_logprob top[RADISH_TOP_LOGPROBS_MAX]; /* best first */
+    uint32_t n_named;
+    struct radish_logprob named[RADISH_LOGPROB_IDS_MAX];
 };
 
 /* Samples from logits[n_vocab], which it changes. */
 void sampler_sample(struct sampler *sampler, float *logits, const struct sample_args *args,
                     struct sample_result *result_out);
 
-/* Log probability of `id` and the n_top best of the row as it is: result_out->id = id. */
-void sampler_logprobs(struct sampler *sampler, const float *logits, int32_t id, uint32_t n_top,
-                      struct sample_result *result_out);
+/* Log probability of `id`, of the n_top best and of the ids named by args, which tell nothing else,
+ * of the row as it is: result_out->id = id. */
+void sampler_logprobs(struct sampler *sampler, const float *logits, int32_t id,
+                      const struct sample_args *args, struct sample_result *result_out);
 
 /* Checks the limits of every field (docs/API.md): E_INVALID or E_LIMIT naming it. */
 enum radish_status sampling_check(const struct radish_sampling *sampling, uint32_t n_vocab,

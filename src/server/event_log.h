@@ -4,7 +4,8 @@
  * An event's pointers die when its callback returns. event_log_append() copies what matters: one
  * record for the prompt's logprobs, if there, and one for the output. Records are 8-aligned:
  *
- *   record | tokens[n_tokens] | tops[n_tops] | text[n_text_bytes] | stop[n_stop_bytes] | padding
+ *   record | tokens[n_tokens] | logprobs[n_logprobs] | text[n_text_bytes] | stop[n_stop_bytes] |
+ *   padding
  *
  * Threads: one at a time. Failure (memory) sticks in the buf; a record is whole or absent. */
 #ifndef SERVER_EVENT_LOG_H
@@ -15,7 +16,7 @@
 struct event_token {
     int32_t id;
     float logprob;
-    uint32_t n_top;
+    uint32_t n_top, n_named;
     uint32_t has_logprob;
 };
 
@@ -25,8 +26,9 @@ struct event_record {
     uint32_t choice_idx;
     uint32_t is_prompt; /* tokens are the prompt's; everything else is empty */
     uint32_t n_tokens;
-    uint32_t n_tops;
+    uint32_t n_logprobs;
     uint64_t n_text_bytes;
+    uint64_t ended_ns; /* clock_ns() of a final event, else 0 */
     uint32_t n_stop_bytes;
     uint32_t has_stop;
     enum radish_finish finish;
@@ -37,10 +39,11 @@ struct event_record {
 
 struct event_view {
     struct event_record *record;
-    const struct event_token *tokens;  /* [n_tokens] */
-    const struct radish_logprob *tops; /* [n_tops] those of all tokens, one after the other */
-    const char *text;                  /* [n_text_bytes] */
-    const char *stop;                  /* [n_stop_bytes] */
+    const struct event_token *tokens;      /* [n_tokens] */
+    const struct radish_logprob *logprobs; /* [n_logprobs] of all tokens, one after the other: its
+                                              n_top best ones, then the n_named that were named */
+    const char *text;                      /* [n_text_bytes] */
+    const char *stop;                      /* [n_stop_bytes] */
 };
 
 /* choice_idx: the caller's number for this choice, in place of the event's own. */

@@ -10,6 +10,7 @@
  * half-way; then the submitted ones are aborted and their events go nowhere. */
 #include "generation.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/rng.h"
@@ -22,14 +23,14 @@
 #include <string.h>
 #include <time.h>
 
-static char *make_id(enum api_shape shape, const char *rid) {
+static char *make_id(const char *prefix, const char *rid) {
     struct buf id;
     buf_init(&id, 0);
     if (rid)
         buf_append_str(&id, rid);
     else
-        buf_printf(&id, "%s-%016" PRIx64 "%08" PRIx64, shape == API_CHAT ? "chatcmpl" : "cmpl",
-                   rng_seed_from_system(), rng_seed_from_system() >> 32);
+        buf_printf(&id, "%s-%016" PRIx64 "%08" PRIx64, prefix, rng_seed_from_system(),
+                   rng_seed_from_system() >> 32);
     return buf_take(&id, &(size_t){0});
 }
 
@@ -50,12 +51,17 @@ static char *make_head(struct exchange *ex, enum api_shape shape, const char *id
     return buf_take(&head, &(size_t){0});
 }
 
-struct generation *generation_create(struct exchange *ex, enum api_shape shape,
-                                     const struct openai_params *params, size_t n_calls) {
+struct generation *generation_create(struct exchange *ex, const struct reply_format *format,
+                                     enum api_shape shape, const struct openai_params *params,
+                                     size_t n_calls) {
+    static const char *const prefixes[] = {
+        [API_CHAT] = "chatcmpl", [API_COMPLETIONS] = "cmpl", [API_GENERATE] = "gen"};
     struct generation *g = mem_zalloc(1, sizeof *g);
     if (!g) return NULL;
     g->ex = ex;
+    g->format = format;
     g->shape = shape;
+    g->begun_ns = clock_ns();
     g->is_streamed = params->is_streamed;
     g->has_usage_chunk = params->has_usage_chunk;
     g->has_usage_in_chunks = params->has_usage_in_chunks;
@@ -67,14 +73,16 @@ struct generation *generation_create(struct exchange *ex, enum api_shape shape,
     g->n_choices_left = g->n_choices;
     g->calls = mem_zalloc(n_calls, sizeof *g->calls);
     g->choices = mem_zalloc(g->n_choices, sizeof *g->choices);
-    g->id = make_id(shape, params->rid);
-    g->head = make_head(ex, shape, g->id, params->is_streamed);
-    if (!g->calls || !g->choices || !g->head) {
+    g->id = make_id(prefixes[shape], params->rid);
+    bool has_head = shape != API_GENERATE;
+    if (has_head) g->head = make_head(ex, shape, g->id, params->is_streamed);
+    if (!g->calls || !g->choices || !g->id || (has_head && !g->head)) {
         generation_destroy(g);
         return NULL;
     }
     for (uint32_t i = 0; i < g->n_calls; i++) {
         g->calls[i].generation = g;
+        g->calls[i].asked = params->request;
         g->calls[i].first_choice_idx = i * g->n;
         g->calls[i].n_choices_left = g->n;
     }
@@ -87,7 +95,14 @@ void generation_destroy(struct generation *g) {
     for (uint32_t i = 0; g->calls && i < g->n_calls; i++) {
         radish_free(g->calls[i].ids);
         radish_free(g->calls[i].echo_text);
+        free(g->calls[i].id);
         buf_deinit(&g->calls[i].prompt_log);
+        native_logprobs_deinit(&g->calls[i].prompt_said);
+    }
+    for (uint32_t i = 0; g->choices && i < g->n_choices; i++) {
+        buf_deinit(&g->choices[i].text);
+        buf_deinit(&g->choices[i].ids);
+        native_logprobs_deinit(&g->choices[i].said);
     }
     free(g->calls);
     free(g->choices);
@@ -99,18 +114,47 @@ void generation_destroy(struct generation *g) {
     free(g);
 }
 
-void generation_abort(struct generation *g) {
-    struct exchange *ex = g->ex;
+static void abort_call(struct call *call) {
+    struct exchange *ex = call->generation->ex;
     pthread_mutex_lock(&ex->lock);
-    g->is_abort_wanted = true;
+    bool runs = call->is_submitted && call->n_choices_left;
+    uint64_t request = call->request;
     pthread_mutex_unlock(&ex->lock);
+    if (runs) radish_engine_abort(ex->server->engine, request);
+}
+
+void generation_abort(struct generation *g) {
+    pthread_mutex_lock(&g->ex->lock);
+    g->is_abort_wanted = true;
+    pthread_mutex_unlock(&g->ex->lock);
+    for (uint32_t i = 0; i < g->n_calls; i++) abort_call(&g->calls[i]);
+}
+
+/* id NULL: whatever it is called. */
+static bool abort_named(struct generation *g, const char *id) {
+    bool is_all = !id || !strcmp(id, g->id), has_any = false;
+    pthread_mutex_lock(&g->ex->lock);
+    if (is_all) g->is_abort_wanted = true;
+    pthread_mutex_unlock(&g->ex->lock);
     for (uint32_t i = 0; i < g->n_calls; i++) {
-        pthread_mutex_lock(&ex->lock);
-        bool runs = g->calls[i].is_submitted && g->calls[i].n_choices_left;
-        uint64_t request = g->calls[i].request;
-        pthread_mutex_unlock(&ex->lock);
-        if (runs) radish_engine_abort(ex->server->engine, request);
+        struct call *call = &g->calls[i];
+        if (!is_all && (!call->id || strcmp(id, call->id) != 0)) continue;
+        pthread_mutex_lock(&g->ex->lock);
+        bool runs = call->n_choices_left;
+        call->is_abort_asked = call->is_abort_asked || runs;
+        pthread_mutex_unlock(&g->ex->lock);
+        if (runs) abort_call(call);
+        has_any = has_any || runs;
     }
+    return has_any;
+}
+
+bool generation_abort_id(struct generation *g, const char *id) {
+    return abort_named(g, id);
+}
+
+bool generation_abort_all(struct generation *g) {
+    return abort_named(g, NULL);
 }
 
 /* Keeps the event, or says why not. With the exchange's lock held. */
@@ -130,12 +174,13 @@ static enum radish_status keep_event(struct generation *g, uint32_t choice_idx,
 }
 
 /* What this event says about the whole reply, besides its tokens. With the lock held. */
-static enum radish_status find_failure(struct generation *g, const struct radish_event *event) {
+static enum radish_status find_failure(struct generation *g, const struct call *call,
+                                       const struct radish_event *event) {
     if (event->n_tokens || event->text_len || event->n_prompt_tokens) g->has_tokens = true;
     if (event->finish == RADISH_FINISH_ERROR)
         return event->status ? event->status : RADISH_E_INTERNAL;
     /* Aborted before it gave anything, in the queue for instance: there is no answer to end. */
-    if (event->finish == RADISH_FINISH_ABORT && !g->has_tokens && !g->is_abort_asked)
+    if (event->finish == RADISH_FINISH_ABORT && !g->has_tokens && !call->is_abort_asked)
         return event->status ? event->status : RADISH_E_ABORTED;
     return RADISH_OK;
 }
@@ -157,7 +202,7 @@ static void on_event(void *user, const struct radish_event *event) {
     bool is_first = !g->has_event;
     g->has_event = true;
     if (!ex->is_gone && !g->failure) {
-        enum radish_status failure = find_failure(g, event);
+        enum radish_status failure = find_failure(g, call, event);
         if (!failure) failure = keep_event(g, call->first_choice_idx + event->choice_idx, event);
         g->failure = failure;
         must_abort = failure != RADISH_OK;
@@ -181,8 +226,8 @@ static void on_event(void *user, const struct radish_event *event) {
 }
 
 /* Submits one call; afterwards its abort works from any thread. */
-static enum radish_status submit(struct call *call, struct radish_request *request,
-                                 struct radish_error *err) {
+static enum radish_status submit(struct call *call, struct radish_error *err) {
+    struct radish_request *request = &call->asked;
     struct generation *g = call->generation;
     struct exchange *ex = g->ex;
     uint64_t id = 0;
@@ -201,22 +246,20 @@ static enum radish_status submit(struct call *call, struct radish_request *reque
     pthread_mutex_lock(&ex->lock);
     call->request = id;
     call->is_submitted = true;
-    bool must_abort = (g->is_abort_wanted || ex->is_gone) && call->n_choices_left;
+    bool must_abort =
+        (g->is_abort_wanted || call->is_abort_asked || ex->is_gone) && call->n_choices_left;
     pthread_mutex_unlock(&ex->lock);
     if (must_abort) radish_engine_abort(ex->server->engine, id);
     return RADISH_OK;
 }
 
-enum radish_status generation_start(struct generation *g, const struct openai_params *params,
-                                    struct radish_error *err) {
+enum radish_status generation_start(struct generation *g, struct radish_error *err) {
     struct exchange *ex = g->ex;
-    struct radish_request request = params->request;
     enum radish_status status = RADISH_OK;
     pthread_mutex_lock(&ex->lock);
     ex->generation = g;
     pthread_mutex_unlock(&ex->lock);
-    for (uint32_t i = 0; i < g->n_calls && !status; i++)
-        status = submit(&g->calls[i], &request, err);
+    for (uint32_t i = 0; i < g->n_calls && !status; i++) status = submit(&g->calls[i], err);
     if (!status) return RADISH_OK;
     pthread_mutex_lock(&ex->lock);
     if (!g->failure) g->failure = status;
@@ -229,7 +272,7 @@ int generation_failure(const struct generation *g, const char **message_out) {
     int http = radish_status_http(g->failure);
     *message_out = radish_status_sentence(g->failure);
     if (g->failure == RADISH_E_LIMIT)
-        *message_out = g->is_streamed
+        *message_out = g->is_streamed && !g->is_too_large
                            ? "the client reads too slowly: too much output is waiting for it"
                            : "the reply is too large to be gathered: stream it, or ask for less";
     if (g->failure == RADISH_E_ABORTED) {

@@ -18,7 +18,6 @@
 #include "base/log.h"
 #include "exchange.h"
 #include "generation.h"
-#include "openai_reply.h"
 #include "prepare.h"
 #include "sse.h"
 #include "watcher.h"
@@ -222,7 +221,7 @@ static enum MHD_Result send_generation(struct exchange *ex) {
     if (g->is_streamed)
         return send_response(ex, 200, sse_response_create(ex),
                              atomic_load(&ex->server->is_stopping));
-    openai_reply_write_body(g, &ex->reply.body);
+    g->format->write_body(g, &ex->reply.body);
     ex->reply.status = 200;
     return send_reply(ex, /*must_close=*/false);
 }

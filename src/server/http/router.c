@@ -17,6 +17,8 @@ static const struct route routes[] = {
     {"GET", "/v1/models/", ROUTE_KEY | ROUTE_PREFIX, ep_models_get},
     {"POST", "/v1/chat/completions", WORK, ep_chat},
     {"POST", "/v1/completions", WORK, ep_completions},
+    {"POST", "/generate", WORK, ep_generate},
+    {"PUT", "/generate", WORK, ep_generate},
     {"POST", "/tokenize", BULK, ep_tokenize},
     {"POST", "/v1/tokenize", BULK, ep_tokenize},
     {"POST", "/detokenize", BULK, ep_detokenize},
@@ -31,13 +33,32 @@ static bool has_path(const struct route *route, const char *path) {
     return !strncmp(route->path, path, n) && path[n];
 }
 
+/* What Allow says of a path: an index of methods. */
+enum { ALLOW_GET = 1, ALLOW_POST = 2, ALLOW_PUT = 4 };
+
+static unsigned allow_bit(const struct route *route) {
+    if (!strcmp(route->method, "GET")) return ALLOW_GET;
+    return strcmp(route->method, "PUT") ? ALLOW_POST : ALLOW_PUT;
+}
+
 const struct route *router_find(const char *method, const char *path, const char **allow_out) {
+    static const char *const allows[] = {[0] = "",
+                                         [ALLOW_GET] = "GET, HEAD",
+                                         [ALLOW_POST] = "POST",
+                                         [ALLOW_GET | ALLOW_POST] = "GET, HEAD, POST",
+                                         [ALLOW_PUT] = "PUT",
+                                         [ALLOW_GET | ALLOW_PUT] = "GET, HEAD, PUT",
+                                         [ALLOW_POST | ALLOW_PUT] = "POST, PUT",
+                                         [ALLOW_GET | ALLOW_POST | ALLOW_PUT] =
+                                             "GET, HEAD, POST, PUT"};
     const char *wanted = strcmp(method, "HEAD") ? method : "GET";
+    unsigned allowed = 0;
     *allow_out = "";
     for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
         if (!has_path(&routes[i], path)) continue;
         if (!strcmp(routes[i].method, wanted)) return &routes[i];
-        *allow_out = strcmp(routes[i].method, "GET") ? routes[i].method : "GET, HEAD";
+        allowed |= allow_bit(&routes[i]);
     }
+    *allow_out = allows[allowed];
     return NULL;
 }

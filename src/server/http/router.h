@@ -29,6 +29,7 @@ const struct route *router_find(const char *method, const char *path, const char
 
 enum radish_status ep_chat(struct exchange *ex, struct radish_error *err);
 enum radish_status ep_completions(struct exchange *ex, struct radish_error *err);
+enum radish_status ep_generate(struct exchange *ex, struct radish_error *err);
 enum radish_status ep_template(struct exchange *ex, struct radish_error *err);
 enum radish_status ep_tokenize(struct exchange *ex, struct radish_error *err);
 enum radish_status ep_detokenize(struct exchange *ex, struct radish_error *err);

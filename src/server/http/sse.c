@@ -9,7 +9,6 @@
 
 #include "exchange.h"
 #include "generation.h"
-#include "openai_reply.h"
 
 #include <string.h>
 
@@ -62,9 +61,9 @@ static ssize_t read_stream(void *cls, uint64_t pos, char *to, size_t bytes_max) 
         if (g->out.len) return send_waiting(g, to, bytes_max);
         if (g->is_ended) return MHD_CONTENT_READER_END_OF_STREAM;
         switch (take_events(ex)) {
-        case TAKE_EVENTS: openai_reply_write_chunks(g); break;
+        case TAKE_EVENTS: g->format->write_chunks(g); break;
         case TAKE_END:
-            openai_reply_write_end(g);
+            g->format->write_end(g);
             g->is_ended = true;
             break;
         case TAKE_NOTHING: return 0;

@@ -1,7 +1,8 @@
 /* ep_abort.c - POST /abort_request: ends a request by the id of its reply, or all of them.
  *
  * The id is compared in full: an id that begins like another ends nothing but itself. It names
- * whatever is under way with it, so a client that uses one rid twice ends both. Where API keys are
+ * whatever is under way with it, so a client that uses one rid twice ends both; of a batch of
+ * /generate it may name all of it or one prompt. Where API keys are
  * isolated a key ends only its own requests: ids can be guessed. A request that is still being
  * parsed has no id yet and is not found; its client can close the connection.
  *
@@ -12,8 +13,6 @@
 #include "exchange.h"
 #include "generation.h"
 #include "openai_types.h"
-
-#include <string.h>
 
 enum { ABORT_BODY_BYTES_MAX = 64 << 10 };
 
@@ -29,12 +28,10 @@ static void visit(struct exchange *ex, void *user) {
     if (wanted->has_border && ex->key_idx != wanted->key_idx) return;
     pthread_mutex_lock(&ex->lock);
     struct generation *g = ex->generation;
-    bool is_wanted = g && g->n_choices_left && (!wanted->rid || !strcmp(wanted->rid, g->id));
-    if (is_wanted) g->is_abort_asked = true;
     pthread_mutex_unlock(&ex->lock);
-    if (!is_wanted) return;
-    generation_abort(g);
-    wanted->n_aborted++;
+    if (!g) return;
+    bool has_ended = wanted->rid ? generation_abort_id(g, wanted->rid) : generation_abort_all(g);
+    wanted->n_aborted += has_ended;
 }
 
 static enum radish_status read_body(yyjson_val *root, struct abort *wanted,

@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "chat_prompt.h"
 #include "exchange.h"
+#include "openai_reply.h"
 #include "openai_request.h"
 
 /* The conversation as prompt ids. */
@@ -30,11 +31,12 @@ enum radish_status ep_chat(struct exchange *ex, struct radish_error *err) {
     struct generation *g = NULL;
     enum radish_status status = openai_request_open(&r, ex, API_CHAT, err);
     if (status) goto done;
-    g = generation_create(ex, API_CHAT, &r.params, 1);
+    g = generation_create(ex, &openai_reply_format, API_CHAT, &r.params, 1);
     status = g ? make_prompt(ex, r.root, &g->calls[0], err) : error_nomem(err);
-    if (!status) status = openai_request_check_room(&r, ex, &g->calls[0], "messages", err);
+    if (!status)
+        status = openai_request_check_room(ex, &g->calls[0], "messages", "max_tokens", err);
     if (status) goto done;
-    status = generation_start(g, &r.params, err);
+    status = generation_start(g, err);
     g = NULL; /* the exchange's, whatever the status */
 done:
     generation_destroy(g);

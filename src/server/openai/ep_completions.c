@@ -5,66 +5,49 @@
 #include "base/mem.h"
 #include "base/status.h"
 #include "exchange.h"
+#include "openai_reply.h"
 #include "openai_request.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-static enum radish_status take_text(struct exchange *ex, const struct openai_params *params,
-                                    const struct openai_prompt *prompt, struct call *call,
+/* The prompt as the text that echo gives back. */
+static enum radish_status take_echo(const struct exchange *ex, const struct openai_prompt *prompt,
+                                    bool keeps_special, struct call *call,
                                     struct radish_error *err) {
-    const struct radish_model *model = ex->server->model;
-    unsigned flags = params->has_special ? RADISH_TOKENIZE_SPECIAL : 0;
-    RADISH_TRY(openai_request_check_text(ex, prompt->text_len, "prompt", err));
-    RADISH_TRY(radish_tokenize(model, prompt->text, prompt->text_len, flags, &call->ids,
-                               &call->n_ids, err));
-    if (!call->n_ids)
-        return error_set_field(err, RADISH_E_INVALID, "prompt", "a prompt must not be empty");
-    if (!params->has_echo) return RADISH_OK;
+    if (!prompt->text)
+        return radish_detokenize(ex->server->model, call->ids, call->n_ids,
+                                 keeps_special ? 0 : RADISH_DETOKENIZE_SKIP, &call->echo_text,
+                                 &call->echo_len, err);
     call->echo_len = prompt->text_len;
     call->echo_text = mem_strndup(prompt->text, prompt->text_len);
     return call->echo_text ? RADISH_OK : error_nomem(err);
 }
 
-static enum radish_status take_ids(struct exchange *ex, const struct openai_params *params,
-                                   const struct openai_prompt *prompt, struct call *call,
-                                   struct radish_error *err) {
-    RADISH_TRY(openai_request_check_ids(ex, prompt->ids, prompt->n_ids, "prompt", err));
-    call->ids = mem_alloc(prompt->n_ids, sizeof *call->ids);
-    if (!call->ids) return error_nomem(err);
-    memcpy(call->ids, prompt->ids, prompt->n_ids * sizeof *call->ids);
-    call->n_ids = prompt->n_ids;
-    if (!params->has_echo) return RADISH_OK;
-    return radish_detokenize(ex->server->model, call->ids, call->n_ids,
-                             params->request.keep_special_tokens ? 0 : RADISH_DETOKENIZE_SKIP,
-                             &call->echo_text, &call->echo_len, err);
-}
-
-static enum radish_status make_prompts(struct exchange *ex, struct openai_request *r,
+static enum radish_status make_prompts(struct exchange *ex, const struct openai_params *params,
                                        const struct openai_prompt *prompts, struct generation *g,
                                        struct radish_error *err) {
+    unsigned flags = params->has_special ? RADISH_TOKENIZE_SPECIAL : 0;
     for (uint32_t i = 0; i < g->n_calls; i++) {
-        if (prompts[i].text)
-            RADISH_TRY(take_text(ex, &r->params, &prompts[i], &g->calls[i], err));
-        else
-            RADISH_TRY(take_ids(ex, &r->params, &prompts[i], &g->calls[i], err));
-        RADISH_TRY(openai_request_check_room(r, ex, &g->calls[i], "prompt", err));
+        struct call *call = &g->calls[i];
+        RADISH_TRY(openai_request_take_prompt(ex, &prompts[i], flags, "prompt", call, err));
+        if (params->has_echo)
+            RADISH_TRY(take_echo(ex, &prompts[i], params->request.keep_special_tokens, call, err));
+        RADISH_TRY(openai_request_check_room(ex, call, "prompt", "max_tokens", err));
     }
     return RADISH_OK;
 }
 
 enum radish_status ep_completions(struct exchange *ex, struct radish_error *err) {
     struct openai_request r;
-    struct openai_prompt *prompts = NULL;
+    struct openai_prompts prompts;
     struct generation *g = NULL;
-    size_t n_prompts = 0;
     enum radish_status status = openai_request_open(&r, ex, API_COMPLETIONS, err);
-    if (!status) status = openai_prompts_read(r.root, &r.arena, &prompts, &n_prompts, err);
+    if (!status)
+        status = openai_prompts_read(json_get(r.root, "prompt"), "prompt", OPENAI_PROMPT_ANY,
+                                     &r.arena, &prompts, err);
     if (status) goto done;
-    g = generation_create(ex, API_COMPLETIONS, &r.params, n_prompts);
-    status = g ? make_prompts(ex, &r, prompts, g, err) : error_nomem(err);
+    g = generation_create(ex, &openai_reply_format, API_COMPLETIONS, &r.params, prompts.n);
+    status = g ? make_prompts(ex, &r.params, prompts.prompts, g, err) : error_nomem(err);
     if (status) goto done;
-    status = generation_start(g, &r.params, err);
+    status = generation_start(g, err);
     g = NULL; /* the exchange's, whatever the status */
 done:
     generation_destroy(g);

@@ -10,23 +10,11 @@
  *            Anything else is 400, with the hint of the row. */
 #include "openai_fields.h"
 
-#include "base/status.h"
-
-#include <stdlib.h>
-#include <string.h>
-
-#define READ   NULL
-#define INERT  "*"
+#define READ   FIELD_READ
+#define INERT  FIELD_INERT
 #define BOTH   (API_CHAT | API_COMPLETIONS)
 #define ANY    (BOTH | API_TOKENIZE | API_DETOKENIZE)
 #define RENDER (API_CHAT | API_TOKENIZE) /* what reaches a chat template */
-
-struct field_row {
-    const char *name;
-    unsigned shapes;      /* where it is known: API_... bits */
-    const char *accepted; /* READ, INERT, or values as compact JSON, one a line */
-    const char *hint;     /* for refused values: what to do instead, or "" */
-};
 
 static const char constrained[] = "output is not constrained here";
 
@@ -136,50 +124,4 @@ static const struct field_row rows[] = {
     {"service_tier", BOTH, "\"auto\"\n\"default\"", ""},
 };
 
-static const struct field_row *find_row(const char *name, size_t len, unsigned shapes) {
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (rows[i].shapes & shapes && strlen(rows[i].name) == len &&
-            !memcmp(rows[i].name, name, len))
-            return &rows[i];
-    return NULL;
-}
-
-/* Is `text` one of the lines of `list`? */
-static bool has_line(const char *list, const char *text) {
-    size_t len = strlen(text);
-    while (*list) {
-        size_t line_len = strcspn(list, "\n");
-        if (line_len == len && !memcmp(list, text, len)) return true;
-        list += line_len + (list[line_len] == '\n');
-    }
-    return false;
-}
-
-static enum radish_status check_value(const struct field_row *row, yyjson_val *value,
-                                      struct radish_error *err) {
-    if (row->accepted == READ || !strcmp(row->accepted, INERT) || yyjson_is_null(value))
-        return RADISH_OK;
-    char *text = yyjson_val_write(value, 0, NULL);
-    if (!text) return error_nomem(err);
-    bool is_accepted = has_line(row->accepted, text);
-    free(text);
-    if (is_accepted) return RADISH_OK;
-    return error_set_field(err, RADISH_E_UNSUPPORTED, row->name,
-                           "%s is not supported with this value%s%s", row->name,
-                           *row->hint ? ": " : "", row->hint);
-}
-
-enum radish_status openai_fields_check(yyjson_val *request, unsigned shapes,
-                                       openai_unknown_fn on_unknown, void *user,
-                                       struct radish_error *err) {
-    yyjson_val *key, *value;
-    size_t idx, max;
-    yyjson_obj_foreach(request, idx, max, key, value) {
-        const struct field_row *row = find_row(yyjson_get_str(key), yyjson_get_len(key), shapes);
-        if (row)
-            RADISH_TRY(check_value(row, value, err));
-        else
-            on_unknown(user, yyjson_get_str(key));
-    }
-    return RADISH_OK;
-}
+const struct field_table openai_fields = {rows, sizeof rows / sizeof *rows};

@@ -50,7 +50,7 @@ static void write_chat_fields(const struct radish_model *model, int32_t id, floa
 
 void openai_logprobs_write_chat(const struct radish_model *model, const struct event_view *view,
                                 bool needs_comma, struct buf *out) {
-    const struct radish_logprob *top = view->tops;
+    const struct radish_logprob *top = view->logprobs;
     for (uint32_t i = 0; i < view->record->n_tokens; i++) {
         const struct event_token *token = &view->tokens[i];
         buf_append_str(out, i || needs_comma ? ",{" : "{");
@@ -61,6 +61,7 @@ void openai_logprobs_write_chat(const struct radish_model *model, const struct e
             write_chat_fields(model, top->id, top->logprob, out);
             buf_append_char(out, '}');
         }
+        top += token->n_named;
         buf_append_str(out, "]}");
     }
 }
@@ -175,14 +176,14 @@ static bool is_special(const struct radish_model *model, int32_t id) {
 void openai_logprobs_add(struct openai_logprobs *lists, const struct radish_model *model,
                          const struct event_view *view, bool has_specials,
                          struct openai_cursor *cursor) {
-    const struct radish_logprob *tops = view->tops;
+    const struct radish_logprob *tops = view->logprobs;
     for (uint32_t i = 0; i < view->record->n_tokens; i++) {
         const struct event_token *token = &view->tokens[i];
         size_t len = 0;
         const char *bytes = find_bytes(model, token->id, &len);
         add_token(lists, model, token, tops, find_offset(cursor, bytes, len));
         if (has_specials || !is_special(model, token->id)) push_bytes(cursor, bytes, len);
-        tops += token->n_top;
+        tops += token->n_top + token->n_named;
     }
 }
 
@@ -195,14 +196,14 @@ static bool is_next(const struct openai_cursor *cursor, const char *text, size_t
 
 void openai_logprobs_add_prompt(struct openai_logprobs *lists, const struct radish_model *model,
                                 const struct event_view *view, const char *text, size_t text_len) {
-    const struct radish_logprob *tops = view->tops;
+    const struct radish_logprob *tops = view->logprobs;
     struct openai_cursor cursor = {0};
     for (uint32_t i = 0; i < view->record->n_tokens; i++) {
         const struct event_token *token = &view->tokens[i];
         size_t len = 0;
         const char *bytes = find_bytes(model, token->id, &len);
         add_token(lists, model, token, tops, find_offset(&cursor, bytes, len));
-        tops += token->n_top;
+        tops += token->n_top + token->n_named;
         /* A tokenizer may have put a space in front of the text that decoding takes away. */
         bool has_extra_space =
             !cursor.n_bytes && len && bytes[0] == ' ' && !is_next(&cursor, text, text_len, " ", 1);

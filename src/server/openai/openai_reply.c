@@ -1,10 +1,9 @@
 /* openai_reply.c - replies and chunks, written piece by piece.
  *
- * The log holds events in the order the engine told them, choices mixed. Here they are first linked
- * by choice (offsets inside the log, so nothing is copied), then each choice that has news gets one
- * chunk with all of it. A client that keeps up gets a chunk per token, one that lags gets fewer and
- * larger ones, and the same code writes the reply that is not streamed: there every choice has all
- * its news at once.
+ * The log holds events in the order the engine told them, choices mixed. They are first linked by
+ * choice (generation_log.c), then each choice that has news gets one chunk with all of it. A client
+ * that keeps up gets a chunk per token, one that lags gets fewer and larger ones, and the same code
+ * writes the reply that is not streamed: there every choice has all its news at once.
  *
  * Order in a stream, per choice: the role (chat) or the echoed prompt (completions), text, a chunk
  * with finish_reason; at the end usage if asked for, and [DONE]. Tokens whose text is held back (a
@@ -13,42 +12,11 @@
 
 #include "base/utf8.h"
 #include "exchange.h"
+#include "generation_log.h"
 #include "json_out.h"
 #include "openai_logprobs.h"
 
 #include <string.h>
-
-/* Links the log's records by choice, in place; the prompt's logprobs move to their call. The
- * choices that have news are listed in `list`, as uint32_t. */
-static void link_log(struct generation *g, struct buf *list) {
-    struct event_view view;
-    for (size_t at = 0; at < g->log.len; at += (size_t)view.record->n_bytes) {
-        view = event_log_view(&g->log, at);
-        uint32_t choice_idx = view.record->choice_idx;
-        struct call *call = &g->calls[choice_idx / g->n];
-        struct choice *choice = &g->choices[choice_idx];
-        call->usage = view.record->usage;
-        if (view.record->is_prompt) {
-            buf_clear(&call->prompt_log);
-            buf_append(&call->prompt_log, view.record, (size_t)view.record->n_bytes);
-            if (call->prompt_log.failed) g->out.failed = true;
-            continue;
-        }
-        choice->output_tokens = view.record->usage.output_tokens;
-        if (choice->first_offset == GENERATION_NO_RECORD) {
-            choice->first_offset = at;
-            buf_append(list, &choice_idx, sizeof choice_idx);
-        } else {
-            event_log_view(&g->log, choice->last_offset).record->next_offset = at;
-        }
-        choice->last_offset = at;
-    }
-}
-
-/* Walks the records of a choice: at = first_offset, then until NO_RECORD. */
-static size_t next_record(const struct event_view *view) {
-    return view->record->next_offset ? (size_t)view->record->next_offset : GENERATION_NO_RECORD;
-}
 
 static void write_text(struct generation *g, const struct choice *choice, const struct call *echo,
                        struct buf *out) {
@@ -58,7 +26,7 @@ static void write_text(struct generation *g, const struct choice *choice, const 
     for (size_t at = choice->first_offset; at != GENERATION_NO_RECORD;) {
         struct event_view view = event_log_view(&g->log, at);
         buf_append(&text, view.text, (size_t)view.record->n_text_bytes);
-        at = next_record(&view);
+        at = generation_log_next(&view);
     }
     json_out_string(out, text.len ? text.data : "", text.len);
     if (text.failed) out->failed = true;
@@ -74,7 +42,7 @@ static void write_chat_logprobs(struct generation *g, const struct choice *choic
         struct event_view view = event_log_view(&g->log, at);
         openai_logprobs_write_chat(model, &view, has_items, out);
         has_items = has_items || view.record->n_tokens;
-        at = next_record(&view);
+        at = generation_log_next(&view);
     }
     buf_append_str(out, "],\"refusal\":null}");
 }
@@ -91,7 +59,7 @@ static void write_completion_logprobs(struct generation *g, struct choice *choic
     for (size_t at = choice->first_offset; at != GENERATION_NO_RECORD;) {
         struct event_view view = event_log_view(&g->log, at);
         openai_logprobs_add(&lists, model, &view, g->has_specials, &choice->cursor);
-        at = next_record(&view);
+        at = generation_log_next(&view);
     }
     openai_logprobs_write(&lists, out);
     openai_logprobs_deinit(&lists);
@@ -202,7 +170,7 @@ static bool has_news(struct generation *g, const struct choice *choice) {
     for (size_t at = choice->first_offset; at != GENERATION_NO_RECORD;) {
         struct event_view view = event_log_view(&g->log, at);
         if (view.record->n_text_bytes || (g->has_logprobs && view.record->n_tokens)) return true;
-        at = next_record(&view);
+        at = generation_log_next(&view);
     }
     return false;
 }
@@ -228,37 +196,28 @@ static void place_output(struct generation *g) {
     }
 }
 
-void openai_reply_write_chunks(struct generation *g) {
+static void write_chunks(struct generation *g) {
     struct buf list;
     buf_init(&list, 0);
-    link_log(g, &list);
+    generation_log_link(g, &list);
     if (!g->is_placed && g->has_logprobs) place_output(g);
     g->is_placed = true;
     for (size_t at = 0; at < list.len; at += sizeof(uint32_t)) {
-        uint32_t choice_idx;
-        memcpy(&choice_idx, list.data + at, sizeof choice_idx);
-        write_choice_chunks(g, choice_idx);
+        write_choice_chunks(g, generation_log_choice(&list, at));
     }
-    if (list.failed) g->out.failed = true;
     buf_deinit(&list);
     buf_clear(&g->log);
 }
 
-void openai_reply_write_end(struct generation *g) {
-    if (g->failure) {
-        const char *message = NULL;
-        int http = generation_failure(g, &message);
-        buf_append_str(&g->out, "data: ");
-        reply_write_error(&g->out, http, NULL, NULL, message);
-        buf_append_str(&g->out, "\n\n");
-    } else if (g->has_usage_chunk) {
+static void write_end(struct generation *g) {
+    if (!g->failure && g->has_usage_chunk) {
         buf_append_str(&g->out, "data: {");
         buf_append_str(&g->out, g->head);
         buf_append_str(&g->out, "\"choices\":[],\"usage\":");
         write_usage_sum(g, &g->out);
         buf_append_str(&g->out, "}\n\n");
     }
-    buf_append_str(&g->out, "data: [DONE]\n\n");
+    generation_log_end(g);
 }
 
 static void write_choice(struct generation *g, uint32_t choice_idx, struct buf *out) {
@@ -276,10 +235,10 @@ static void write_choice(struct generation *g, uint32_t choice_idx, struct buf *
     buf_append_char(out, '}');
 }
 
-void openai_reply_write_body(struct generation *g, struct buf *out) {
+static void write_body(struct generation *g, struct buf *out) {
     struct buf list;
     buf_init(&list, 0);
-    link_log(g, &list);
+    generation_log_link(g, &list);
     if (g->has_logprobs) place_output(g);
     buf_append_char(out, '{');
     buf_append_str(out, g->head);
@@ -291,6 +250,8 @@ void openai_reply_write_body(struct generation *g, struct buf *out) {
     buf_append_str(out, "],\"usage\":");
     write_usage_sum(g, out);
     buf_append_char(out, '}');
-    if (list.failed || g->out.failed) out->failed = true;
+    if (g->out.failed) out->failed = true;
     buf_deinit(&list);
 }
+
+const struct reply_format openai_reply_format = {write_chunks, write_end, write_body};

@@ -6,6 +6,7 @@
  * does not fit is refused with the numbers. */
 #include "openai_request.h"
 
+#include "base/mem.h"
 #include "base/status.h"
 #include "exchange.h"
 #include "namespace_key.h"
@@ -17,43 +18,51 @@
  * against surprises. */
 #define ARENA_BYTES_MAX ((size_t)1 << 30)
 
-static void warn_unknown(void *user, const char *name) {
+void openai_warn_unknown(void *user, const char *name) {
     char key[80];
     snprintf(key, sizeof key, "field %.48s", name);
     exchange_warn(user, key, "unknown field ignored: %.48s", name);
 }
 
-static void warn_model(struct exchange *ex, const char *model) {
+enum radish_status openai_request_check_model(const struct openai_request *r, struct exchange *ex,
+                                              struct radish_error *err) {
     char key[80];
-    if (!model || !strcmp(model, ex->server->served_name)) return;
+    const char *model = NULL, *served = ex->server->served_name;
+    RADISH_TRY(json_get_str(r->root, "model", &model, err));
+    if (!model || !strcmp(model, served)) return RADISH_OK;
     snprintf(key, sizeof key, "model %.48s", model);
-    exchange_warn(ex, key, "model %.48s is not served here, %.48s answers", model,
-                  ex->server->served_name);
+    exchange_warn(ex, key, "model %.48s is not served here, %.48s answers", model, served);
+    return RADISH_OK;
 }
 
-enum radish_status openai_request_parse(struct openai_request *r, struct exchange *ex,
-                                        unsigned shapes, struct radish_error *err) {
-    const char *model = NULL;
+enum radish_status openai_request_begin(struct openai_request *r, struct exchange *ex,
+                                        struct radish_error *err) {
     memset(r, 0, sizeof *r);
     arena_init(&r->arena, ARENA_BYTES_MAX);
     RADISH_TRY(openai_parse_body(ex->body.data, ex->body.len, &r->doc, err));
     r->root = yyjson_doc_get_root(r->doc);
-    if (shapes == API_TOKENIZE && json_get(r->root, "messages")) shapes |= API_CHAT;
-    RADISH_TRY(openai_fields_check(r->root, shapes, warn_unknown, ex, err));
-    RADISH_TRY(json_get_str(r->root, "model", &model, err));
-    warn_model(ex, model);
     return RADISH_OK;
 }
 
-static enum radish_status set_namespace(struct openai_request *r, const struct exchange *ex,
-                                        struct radish_error *err) {
-    struct radish_request *request = &r->params.request;
+enum radish_status openai_request_parse(struct openai_request *r, struct exchange *ex,
+                                        unsigned shapes, struct radish_error *err) {
+    RADISH_TRY(openai_request_begin(r, ex, err));
+    if (shapes == API_TOKENIZE && json_get(r->root, "messages")) shapes |= API_CHAT;
+    RADISH_TRY(field_table_check(&openai_fields, r->root, shapes, openai_warn_unknown, ex, err));
+    return openai_request_check_model(r, ex, err);
+}
+
+enum radish_status openai_request_place(struct exchange *ex, const char *extra_key,
+                                        const char *cache_salt, struct arena *arena,
+                                        struct radish_request *request, struct radish_error *err) {
     uint32_t key_idx = ex->server->isolates_keys ? ex->key_idx : API_KEY_NONE;
-    char *key = arena_alloc(&r->arena, NAMESPACE_KEY_BYTES_MAX);
+    char *key = arena_alloc(arena, NAMESPACE_KEY_BYTES_MAX);
     if (!key) return error_nomem(err);
-    request->namespace_len =
-        namespace_key_write(key_idx, r->params.extra_key, r->params.cache_salt, key);
+    request->namespace_len = namespace_key_write(key_idx, extra_key, cache_salt, key);
     request->namespace_key = key;
+    if (request->priority && !ex->server->has_priorities)
+        exchange_warn(ex, "priority",
+                      "priority has no effect without --enable-priority-scheduling");
     return RADISH_OK;
 }
 
@@ -63,10 +72,8 @@ enum radish_status openai_request_open(struct openai_request *r, struct exchange
     radish_model_sampling(ex->server->model, &defaults);
     RADISH_TRY(openai_request_parse(r, ex, shape, err));
     RADISH_TRY(openai_params_read(r->root, shape, &defaults, &r->arena, &r->params, err));
-    if (r->params.request.priority && !ex->server->has_priorities)
-        exchange_warn(ex, "priority",
-                      "priority has no effect without --enable-priority-scheduling");
-    return set_namespace(r, ex, err);
+    return openai_request_place(ex, r->params.extra_key, r->params.cache_salt, &r->arena,
+                                &r->params.request, err);
 }
 
 void openai_request_close(struct openai_request *r) {
@@ -103,10 +110,29 @@ enum radish_status openai_request_check_ids(const struct exchange *ex, const int
     return RADISH_OK;
 }
 
-enum radish_status openai_request_check_room(const struct openai_request *r, struct exchange *ex,
-                                             const struct call *call, const char *field,
+enum radish_status openai_request_take_prompt(struct exchange *ex,
+                                              const struct openai_prompt *prompt, unsigned flags,
+                                              const char *field, struct call *call,
+                                              struct radish_error *err) {
+    if (prompt->text) {
+        RADISH_TRY(openai_request_check_text(ex, prompt->text_len, field, err));
+        RADISH_TRY(radish_tokenize(ex->server->model, prompt->text, prompt->text_len, flags,
+                                   &call->ids, &call->n_ids, err));
+        if (call->n_ids) return RADISH_OK;
+        return error_set_field(err, RADISH_E_INVALID, field, "a prompt must not be empty");
+    }
+    RADISH_TRY(openai_request_check_ids(ex, prompt->ids, prompt->n_ids, field, err));
+    call->ids = mem_alloc(prompt->n_ids, sizeof *call->ids);
+    if (!call->ids) return error_nomem(err);
+    memcpy(call->ids, prompt->ids, prompt->n_ids * sizeof *call->ids);
+    call->n_ids = prompt->n_ids;
+    return RADISH_OK;
+}
+
+enum radish_status openai_request_check_room(struct exchange *ex, const struct call *call,
+                                             const char *field, const char *max_field,
                                              struct radish_error *err) {
-    const struct radish_request *request = &r->params.request;
+    const struct radish_request *request = &call->asked;
     uint32_t context_tokens = ex->server->context_tokens;
     ex->error_code = "context_length_exceeded";
     if (call->n_ids >= context_tokens)
@@ -115,7 +141,7 @@ enum radish_status openai_request_check_room(const struct openai_request *r, str
                                "what fits into the context",
                                call->n_ids, context_tokens);
     if (request->has_max_new_tokens && request->max_new_tokens > context_tokens - call->n_ids)
-        return error_set_field(err, RADISH_E_LIMIT, "max_tokens",
+        return error_set_field(err, RADISH_E_LIMIT, max_field,
                                "the prompt has %zu tokens and %u more are asked for, together more "
                                "than the %u that fit into the context",
                                call->n_ids, request->max_new_tokens, context_tokens);

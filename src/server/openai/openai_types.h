@@ -46,7 +46,16 @@ enum radish_status openai_ids_read(yyjson_val *list, const char *field, size_t n
                                    struct arena *arena, const int32_t **ids_out, size_t *n_out,
                                    struct radish_error *err) RADISH_CHECK_RESULT;
 
-/* One prompt of /v1/completions: text, or ids. */
+/* The id that a client wants for its reply; the strings that name a namespace, "" being none; and
+ * the priority. *out stays where the value is absent. */
+enum radish_status openai_rid_read(yyjson_val *val, const char **out,
+                                   struct radish_error *err) RADISH_CHECK_RESULT;
+enum radish_status openai_namespace_read(yyjson_val *val, const char *name, const char **out,
+                                         struct radish_error *err) RADISH_CHECK_RESULT;
+enum radish_status openai_priority_read(yyjson_val *root, int32_t *out,
+                                        struct radish_error *err) RADISH_CHECK_RESULT;
+
+/* One prompt: text, or ids. */
 struct openai_prompt {
     const char *text; /* [text_len], or NULL when ids are given */
     size_t text_len;
@@ -54,9 +63,18 @@ struct openai_prompt {
     size_t n_ids;
 };
 
-/* The field "prompt": a string, a list of strings, a list of ids, a list of lists of ids. */
-enum radish_status openai_prompts_read(yyjson_val *root, struct arena *arena,
-                                       struct openai_prompt **prompts_out, size_t *n_out,
+struct openai_prompts {
+    const struct openai_prompt *prompts; /* [n] */
+    size_t n;
+    bool is_list; /* they came in a list, be it of one */
+};
+
+enum { OPENAI_PROMPT_TEXT = 1, OPENAI_PROMPT_IDS = 2, OPENAI_PROMPT_ANY = 3 };
+
+/* The value of the field called name: a string or a list of strings (kind TEXT), a list of ids or a
+ * list of lists of ids (kind IDS). */
+enum radish_status openai_prompts_read(yyjson_val *val, const char *name, unsigned kinds,
+                                       struct arena *arena, struct openai_prompts *prompts_out,
                                        struct radish_error *err) RADISH_CHECK_RESULT;
 
 #endif

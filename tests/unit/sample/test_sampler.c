@@ -374,7 +374,7 @@ static void test_logprobs_are_of_the_raw_row(void **state) {
         assert_true(fabs((double)result.top[i].logprob - (ranked[i].logit - max - log(sum))) <
                     1e-5);
     }
-    sampler_logprobs(sampler, row, 55, 3, &direct);
+    sampler_logprobs(sampler, row, 55, &(struct sample_args){.n_top = 3}, &direct);
     assert_int_equal(direct.n_top, 3);
     assert_true(direct.logprob == result.logprob);
     assert_int_equal(direct.top[2].id, ranked[2].id);
@@ -390,7 +390,7 @@ static void test_a_row_that_holds_no_answer_is_an_error(void **state) {
         fill_row(9, 5);
         row[VOCAB - 1] = bad[i];
         assert_int_equal(sample(&args).status, RADISH_E_INTERNAL);
-        sampler_logprobs(sampler, row, 0, 5, &result);
+        sampler_logprobs(sampler, row, 0, &(struct sample_args){.n_top = 5}, &result);
         assert_int_equal(result.status, RADISH_E_INTERNAL);
     }
     for (uint32_t i = 0; i < VOCAB; i++) row[i] = -INFINITY;

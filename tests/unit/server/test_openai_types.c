@@ -220,14 +220,14 @@ static void test_openai_deep_nesting_is_refused(void **state) {
 
 static void read_prompts(const char *body, size_t n_want, const char *field) {
     struct parsed p;
-    struct openai_prompt *prompts;
-    size_t n = 0;
+    struct openai_prompts prompts;
     parse(&p, API_COMPLETIONS, body);
     assert_int_equal(p.status, RADISH_OK);
-    p.status = openai_prompts_read(yyjson_doc_get_root(p.doc), &p.arena, &prompts, &n, &p.err);
+    p.status = openai_prompts_read(json_get(yyjson_doc_get_root(p.doc), "prompt"), "prompt",
+                                   OPENAI_PROMPT_ANY, &p.arena, &prompts, &p.err);
     if (n_want) {
         assert_int_equal(p.status, RADISH_OK);
-        assert_int_equal(n, n_want);
+        assert_int_equal(prompts.n, n_want);
     } else {
         assert_int_equal(radish_status_http(p.status), 400);
         assert_string_equal(p.err.field, field);
@@ -283,8 +283,8 @@ static enum radish_status check_fields(const char *body, enum api_shape shape, i
     yyjson_doc *doc;
     *n_unknown = 0;
     assert_int_equal(openai_parse_body(body, strlen(body), &doc, NULL), RADISH_OK);
-    enum radish_status status =
-        openai_fields_check(yyjson_doc_get_root(doc), shape, count_unknown, n_unknown, err);
+    enum radish_status status = field_table_check(&openai_fields, yyjson_doc_get_root(doc), shape,
+                                                  count_unknown, n_unknown, err);
     yyjson_doc_free(doc);
     return status;
 }
