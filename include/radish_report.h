@@ -126,6 +126,42 @@ struct radish_radix_report {
 RADISH_API RADISH_CHECK_RESULT enum radish_status radish_engine_radix_report(
     struct radish_engine *engine, struct radish_radix_report *report_out, struct radish_error *err);
 
+/* ---- the tree ---- */
+
+#define RADISH_TREE_TOKENS_MAX 32
+#define RADISH_TREE_TOP        UINT32_MAX /* parent of what stands at the beginning of prompts */
+
+/* A node of the prefix tree: tokens that follow on those of its parent. */
+struct radish_tree_node {
+    uint64_t key[2]; /* names the node as long as it lives */
+    uint32_t parent; /* its index in the list, less than the node's own; or RADISH_TREE_TOP */
+    uint32_t namespace_id;
+    uint32_t n_tokens;       /* its own */
+    uint32_t n_tokens_path;  /* with those of the way to it */
+    uint64_t n_tokens_below; /* of all nodes behind it, whether they are in the list or not */
+    uint32_t n_nodes_below;
+    uint32_t n_pins; /* sequences that use it now */
+    uint64_t n_hits;
+    uint64_t age; /* matches and ends of sequences since it was used */
+    uint32_t n_tokens_known;
+    int32_t tokens[RADISH_TREE_TOKENS_MAX]; /* the first n_tokens_known of its own */
+};
+
+struct radish_tree {
+    bool is_enabled;        /* false: the engine has no tree */
+    uint32_t n_nodes_total; /* in the tree */
+    uint64_t n_tokens_total;
+    uint32_t n_nodes; /* in the list */
+};
+
+/* The largest nodes, by their tokens and those behind them: a node's parent always comes before it.
+ * Asks the engine's thread, in parts that take less than a millisecond each; between them the tree
+ * may change, and then nodes may be missing. nodes_out [n_nodes_max]. E_NOMEM; AGAIN: the engine is
+ * stopping. */
+RADISH_API RADISH_CHECK_RESULT enum radish_status radish_engine_tree(
+    struct radish_engine *engine, struct radish_tree_node *nodes_out, uint32_t n_nodes_max,
+    struct radish_tree *tree_out, struct radish_error *err);
+
 /* ---- flush ---- */
 
 /* Empties the prefix cache, between two steps, when no request runs or queues; until then it waits,

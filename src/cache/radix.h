@@ -159,6 +159,30 @@ void radix_visit(const struct radix *r,
 /* The first n_max tokens on the way from the root to a node's end; returns how many. */
 uint32_t radix_path(const struct radix *r, uint32_t node, int32_t *tokens_out, uint32_t n_max);
 
+/* Names a node as long as it lives; what is made later has another key. */
+struct radix_node_key {
+    uint32_t id;
+    uint64_t created;
+};
+/* A node, to rebuild the tree elsewhere. It is a child of its namespace's root where n_tokens ==
+ * n_tokens_path. */
+struct radix_node_copy {
+    struct radix_node_key key;
+    uint32_t parent_id, namespace_id;
+    uint32_t n_tokens, n_tokens_path; /* as in struct radix_node_info */
+    uint32_t n_pins;
+    uint64_t n_hits, age;
+};
+uint32_t radix_n_cells(const struct radix *r); /* of the slab of nodes that were ever used */
+/* Copies the nodes among the n_max cells of the slab from *next_id (at first 1) on; returns how
+ * many. *next_id becomes where to go on, or 0: that was all. Between two calls the tree may change:
+ * then the parts may not fit together. */
+uint32_t radix_copy_nodes(const struct radix *r, uint32_t *next_id,
+                          struct radix_node_copy *copies_out, uint32_t n_max);
+/* The first n_max tokens of a node's edge; returns how many: 0 if the node is no more. */
+uint32_t radix_edge(const struct radix *r, const struct radix_node_key *key, int32_t *tokens_out,
+                    uint32_t n_max);
+
 bool radix_check(const struct radix *r);
 
 #endif

@@ -49,6 +49,47 @@ void radix_visit(const struct radix *r,
     }
 }
 
+uint32_t radix_n_cells(const struct radix *r) {
+    return r->n_nodes_touched;
+}
+
+uint32_t radix_copy_nodes(const struct radix *r, uint32_t *next_id,
+                          struct radix_node_copy *copies_out, uint32_t n_max) {
+    uint32_t n = 0, id = *next_id;
+    for (uint32_t i = 0; i < n_max && id <= r->n_nodes_touched; i++, id++) {
+        const struct radix_node *node = &r->nodes[id];
+        if (node->kind != RADIX_KIND_EDGE) continue;
+        copies_out[n++] = (struct radix_node_copy){
+            .key = {.id = id, .created = node->created},
+            .parent_id = node->parent,
+            .namespace_id = node->namespace_id,
+            .n_tokens = radix_node_tokens(r, node),
+            .n_tokens_path = node->n_tokens_path,
+            .n_pins = node->n_pins,
+            .n_hits = node->n_hits,
+            .age = r->clock - node->used,
+        };
+    }
+    *next_id = id > r->n_nodes_touched ? 0 : id;
+    return n;
+}
+
+uint32_t radix_edge(const struct radix *r, const struct radix_node_key *key, int32_t *tokens_out,
+                    uint32_t n_max) {
+    const struct radix_node *node = &r->nodes[key->id];
+    if (key->id > r->n_nodes_touched || node->kind != RADIX_KIND_EDGE ||
+        node->created != key->created)
+        return 0;
+    uint32_t n = 0;
+    for (uint32_t page = node->first_page; page && n < n_max; page = r->next[page]) {
+        uint32_t n_here = n_max - n < r->page_slots ? n_max - n : r->page_slots;
+        memcpy(tokens_out + n, r->tokens + (size_t)page * r->page_slots,
+               n_here * sizeof *tokens_out);
+        n += n_here;
+    }
+    return n;
+}
+
 uint32_t radix_path(const struct radix *r, uint32_t node, int32_t *tokens_out, uint32_t n_max) {
     uint32_t page_slots = r->page_slots, n = 0;
     if (node > r->n_nodes_touched) return 0;

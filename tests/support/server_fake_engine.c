@@ -454,6 +454,39 @@ enum radish_status radish_engine_flush(struct radish_engine *e, double timeout_s
                      n);
 }
 
+/* "abc" with "d" behind it, and two nodes that the list does not hold. */
+enum radish_status radish_engine_tree(struct radish_engine *e, struct radish_tree_node *nodes_out,
+                                      uint32_t n_nodes_max, struct radish_tree *tree_out,
+                                      struct radish_error *err) {
+    (void)e;
+    *tree_out = (struct radish_tree){.is_enabled = !fake.is_cache_off};
+    if (fake.is_stopped) return error_set(err, RADISH_AGAIN, "the engine is stopping");
+    if (fake.is_cache_off || n_nodes_max < 2) return RADISH_OK;
+    tree_out->n_nodes_total = 4;
+    tree_out->n_tokens_total = 9;
+    tree_out->n_nodes = 2;
+    nodes_out[0] = (struct radish_tree_node){.key = {1, 2},
+                                             .parent = RADISH_TREE_TOP,
+                                             .namespace_id = 3,
+                                             .n_tokens = 3,
+                                             .n_tokens_path = 3,
+                                             .n_tokens_below = 6,
+                                             .n_nodes_below = 3,
+                                             .n_pins = 1,
+                                             .n_hits = 4,
+                                             .age = 5,
+                                             .n_tokens_known = 3,
+                                             .tokens = {'a', 'b', 'c'}};
+    nodes_out[1] = (struct radish_tree_node){.key = {5, 6},
+                                             .namespace_id = 3,
+                                             .n_tokens = 4,
+                                             .n_tokens_path = 7,
+                                             .age = 7,
+                                             .n_tokens_known = 1,
+                                             .tokens = {'d'}};
+    return RADISH_OK;
+}
+
 /* Fixed numbers: one prefix, "abc", and one miss, "d" behind it. */
 enum radish_status radish_engine_radix_report(struct radish_engine *e,
                                               struct radish_radix_report *report_out,

@@ -5,17 +5,25 @@
 
 #include "base/buf.h"
 
-enum { REPLY_HEADERS_MAX = 4, REPLY_HEADER_BYTES = 256 };
+enum { REPLY_HEADERS_MAX = 4, REPLY_HEADER_BYTES = 512 };
 
 struct reply_header {
     const char *name; /* a literal */
     char value[REPLY_HEADER_BYTES];
 };
 
+/* A body that is part of the program. */
+struct reply_constant {
+    const void *data; /* [len] static; NULL: there is none */
+    size_t len;
+    const char *const *headers; /* name, value, name, ... NULL; literals */
+};
+
 struct reply {
     int status; /* 0: not made yet */
     struct buf body;
-    const char *content_type; /* a literal; NULL: application/json */
+    struct reply_constant constant; /* sent instead of body */
+    const char *content_type;                       /* a literal; NULL: application/json */
     struct reply_header headers[REPLY_HEADERS_MAX]; /* besides Content-Type */
     uint32_t n_headers;
 };

@@ -12,7 +12,10 @@
 
 static const struct route routes[] = {
     {"GET", "/health", 0, ep_health},
+    {"GET", "/", 0, ep_page},
+    {"GET", "/page/", ROUTE_PREFIX, ep_page},
     {"GET", "/radix", BULK, ep_radix},
+    {"GET", "/radix/tree", BULK, ep_radix_tree},
     {"GET", "/v1/models", ROUTE_KEY, ep_models_list},
     {"GET", "/v1/models/", ROUTE_KEY | ROUTE_PREFIX, ep_models_get},
     {"POST", "/v1/chat/completions", WORK, ep_chat},

@@ -36,6 +36,8 @@ enum radish_status ep_detokenize(struct exchange *ex, struct radish_error *err);
 enum radish_status ep_models_list(struct exchange *ex, struct radish_error *err);
 enum radish_status ep_models_get(struct exchange *ex, struct radish_error *err);
 enum radish_status ep_radix(struct exchange *ex, struct radish_error *err);
+enum radish_status ep_radix_tree(struct exchange *ex, struct radish_error *err);
+enum radish_status ep_page(struct exchange *ex, struct radish_error *err);
 enum radish_status ep_abort(struct exchange *ex, struct radish_error *err);
 enum radish_status ep_health(struct exchange *ex, struct radish_error *err);
 

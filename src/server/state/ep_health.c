@@ -18,9 +18,17 @@ enum radish_status ep_health(struct exchange *ex, struct radish_error *err) {
     buf_printf(&ex->reply.body,
                "{\"status\":\"%s\",\"requests_running\":%u,\"requests_queued\":%u,"
                "\"kv_slots_total\":%" PRIu64 ",\"kv_slots_free\":%" PRIu64
-               ",\"kv_slots_cached\":%" PRIu64 ",\"connections\":%u}",
+               ",\"kv_slots_cached\":%" PRIu64 ",\"connections\":%u,",
                is_stopping ? "stopping" : "ok", info.requests_running, info.requests_queued,
                info.kv_slots_total, info.kv_slots_free + info.kv_slots_evictable,
                info.kv_slots_evictable, atomic_load(&server->n_connections));
+    buf_printf(&ex->reply.body,
+               "\"kv_slots_unused\":%" PRIu64 ",\"kv_slots_evictable\":%" PRIu64
+               ",\"kv_slots_pinned\":%" PRIu64 ",\"kv_slots_private\":%" PRIu64
+               ",\"prompt_tokens\":%" PRIu64 ",\"cached_tokens\":%" PRIu64
+               ",\"output_tokens\":%" PRIu64 "}",
+               info.kv_slots_free, info.kv_slots_evictable, info.kv_slots_pinned,
+               info.kv_slots_private, info.prompt_tokens_total, info.cached_tokens_total,
+               info.output_tokens_total);
     return RADISH_OK;
 }

@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "base/status.h"
 #include "exchange.h"
-#include "json_out.h"
+#include "token_text.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -24,24 +24,6 @@ static const char *miss_name(enum radish_miss miss) {
     return "";
 }
 
-/* ,"key":"text of the tokens": their bytes as they are, since they stand in the middle of a text,
- * where a detokenizer would begin a new one. */
-static void write_text(const struct server *server, const char *key, const int32_t *tokens,
-                       uint32_t n, struct buf *out) {
-    struct buf text;
-    buf_init(&text, 0);
-    for (uint32_t i = 0; i < n; i++) {
-        size_t len = 0;
-        const char *bytes = radish_token_bytes(server->model, tokens[i], &len);
-        if (bytes) buf_append(&text, bytes, len);
-    }
-    buf_append_char(out, ',');
-    json_out_key(out, key);
-    json_out_string(out, text.data ? text.data : "", text.len);
-    out->failed |= text.failed;
-    buf_deinit(&text);
-}
-
 static void write_prefixes(const struct server *server, const struct radish_radix_report *report,
                            struct buf *out) {
     buf_append_str(out, ",\"prefixes\":[");
@@ -51,7 +33,7 @@ static void write_prefixes(const struct server *server, const struct radish_radi
         if (n > RADISH_REPORT_TOKENS_MAX) n = RADISH_REPORT_TOKENS_MAX;
         buf_printf(out, "%s{\"tokens\":%u,\"hits\":%" PRIu64 ",\"pins\":%u,\"age\":%" PRIu64,
                    i ? "," : "", prefix->n_tokens, prefix->n_hits, prefix->n_pins, prefix->age);
-        if (!server->isolates_keys) write_text(server, "text", prefix->tokens, n, out);
+        if (!server->isolates_keys) token_text_write(server->model, "text", prefix->tokens, n, out);
         buf_append_char(out, '}');
     }
     buf_append_char(out, ']');
@@ -72,8 +54,9 @@ static void write_misses(const struct server *server, const struct radish_radix_
             buf_printf(out, ",\"position\":%u", record->n_cached);
             if (!server->isolates_keys) {
                 buf_printf(out, ",\"token\":%d", *last);
-                write_text(server, "text", last, 1, out);
-                write_text(server, "text_before", record->tokens, record->n_tokens - 1, out);
+                token_text_write(server->model, "text", last, 1, out);
+                token_text_write(server->model, "text_before", record->tokens, record->n_tokens - 1,
+                                 out);
             }
         }
         buf_append_char(out, '}');

@@ -1,0 +1,30 @@
+# The page's files as C arrays in the server. Markdown in the page needs two libraries, as Debian's node-marked and node-dompurify or npm
+# install them; they are served from inside of the program and are not part of this repository. Without them the page shows plain text.
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+set(node_folders /usr/share/nodejs /usr/share/javascript /usr/lib/node_modules /usr/local/lib/node_modules /opt/homebrew/lib/node_modules)
+find_file(RADISH_MARKED NAMES marked/lib/marked.umd.min.js marked/lib/marked.umd.js marked/marked.min.js
+          PATHS ${node_folders} NO_DEFAULT_PATH DOC "marked as a browser's script: Markdown in the page")
+find_file(RADISH_PURIFY NAMES dompurify/dist/purify.min.js dompurify/purify.min.js
+          PATHS ${node_folders} NO_DEFAULT_PATH DOC "DOMPurify as a browser's script: Markdown in the page")
+set(embed ${PROJECT_SOURCE_DIR}/tools/embed_page.py)
+file(GLOB page_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/*.html ${CMAKE_CURRENT_LIST_DIR}/*.svg ${CMAKE_CURRENT_LIST_DIR}/*.css ${CMAKE_CURRENT_LIST_DIR}/*.js)
+set(page_arguments ${CMAKE_CURRENT_LIST_DIR})
+if(RADISH_MARKED AND RADISH_PURIFY)
+  list(APPEND page_arguments --marked ${RADISH_MARKED} --purify ${RADISH_PURIFY})
+  list(APPEND page_sources ${RADISH_MARKED} ${RADISH_PURIFY})
+  file(GLOB licences /usr/share/doc/node-marked/copyright /usr/share/doc/node-dompurify/copyright)
+  foreach(file ${RADISH_MARKED} ${RADISH_PURIFY})
+    get_filename_component(folder ${file} DIRECTORY)
+    file(GLOB more ${folder}/LICENSE* ${folder}/../LICENSE*)
+    list(APPEND licences ${more})
+  endforeach()
+  foreach(licence ${licences})
+    list(APPEND page_arguments --licence ${licence})
+  endforeach()
+else()
+  message(STATUS "page: plain text, no Markdown (needs node-marked and node-dompurify, or RADISH_MARKED and RADISH_PURIFY)")
+endif()
+set(page_files ${PROJECT_BINARY_DIR}/page_files.c)
+add_custom_command(OUTPUT ${page_files} COMMAND ${Python3_EXECUTABLE} ${embed} ${page_files} ${page_arguments}
+                   DEPENDS ${embed} ${page_sources} VERBATIM)
+target_sources(radish_server_objects PRIVATE ${page_files})
