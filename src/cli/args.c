@@ -35,6 +35,7 @@ enum kind {
     KIND_DOUBLE,
     KIND_KERNEL,  /* OP=VARIANT, repeatable */
     KIND_API_KEY, /* repeatable */
+    KIND_ORIGIN,  /* repeatable */
     KIND_SEED     /* uint64_t, and a bool that tells it was given */
 };
 
@@ -133,6 +134,19 @@ static const struct flag flags[] = {
      "require this bearer key; may be repeated; other users see it in 'ps', a file is safer"},
     {"api-key-file", 0, KIND_TEXT, COMMAND_SERVE, AT(api_key_path), 0, 0, 0, NULL, "FILE", NULL,
      "-", "keys, one a line; empty lines and lines that begin with # do not count"},
+    {"cors-origin", 0, KIND_ORIGIN, COMMAND_SERVE, 0, 0, 0, 0, NULL, "ORIGIN", NULL,
+     "none: no page of another origin",
+     "web pages that may use the server, like https://chat.example.org, or *; may be repeated"},
+    {"ssl-certfile", 0, KIND_TEXT, COMMAND_SERVE, AT(ssl_certificate_path), 0, 0, 0, NULL, "FILE",
+     NULL, "none: HTTP without TLS", "certificate (PEM, those in between behind it): serve HTTPS"},
+    {"ssl-keyfile", 0, KIND_TEXT, COMMAND_SERVE, AT(ssl_key_path), 0, 0, 0, NULL, "FILE", NULL, "-",
+     "the certificate's private key (PEM, without a passphrase)"},
+    {"max-connections", 0, KIND_U32, COMMAND_SERVE, AT(connections_max), 0, 1, 1000000, NULL, "N",
+     "8192", NULL, "open connections; past it requests that compute are answered 503"},
+    {"receive-timeout", 0, KIND_U32, COMMAND_SERVE, AT(receive_seconds), 0, 1, 86400, NULL,
+     "SECONDS", "30", NULL,
+     "close a connection whose client takes longer to send a request (or to read a whole answer); "
+     "each 16 KiB gives a second more"},
     {"max-body-mb", 0, KIND_U32, COMMAND_SERVE, AT(body_mb_max), 0, 1, 4096, NULL, "N", "64", NULL,
      "largest request body in MiB; more is answered 413"},
     {"stop-grace-seconds", 0, KIND_DOUBLE, COMMAND_SERVE, AT(stop_grace_seconds), 0, 0, 1e6, NULL,
@@ -325,6 +339,13 @@ static int store_api_key(struct args *args, const struct command *command, const
     return -1;
 }
 
+static int store_origin(struct args *args, const struct command *command, const char *text) {
+    if (args->n_cors_origins == ARGS_ORIGINS_MAX)
+        return args_refuse(command, "--cors-origin can be given %d times", ARGS_ORIGINS_MAX);
+    args->cors_origins[args->n_cors_origins++] = text;
+    return -1;
+}
+
 /* Puts one value (NULL for a switch) where its row says. -1, or EXIT_USAGE after a message. `text`
  * must outlive args. */
 static int store(struct args *args, const struct command *command, const struct flag *flag,
@@ -357,6 +378,7 @@ static int store(struct args *args, const struct command *command, const struct 
     case KIND_DOUBLE: return store_double(command, flag, text, (double *)at);
     case KIND_KERNEL: return store_kernel(args, command, text);
     case KIND_API_KEY: return store_api_key(args, command, text);
+    case KIND_ORIGIN: return store_origin(args, command, text);
     }
     return -1;
 }

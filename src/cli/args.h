@@ -26,7 +26,7 @@ enum {
     COMMAND_BENCH = 1u << 9
 };
 
-enum { ARGS_API_KEYS_MAX = 64 };
+enum { ARGS_API_KEYS_MAX = 64, ARGS_ORIGINS_MAX = 64 };
 
 struct args {
     const char *model; /* the positional argument (of bench, a name), or NULL where a command can do
@@ -39,6 +39,12 @@ struct args {
     const char *api_keys[ARGS_API_KEYS_MAX];
     uint32_t n_api_keys;
     const char *api_key_path;
+    const char *cors_origins[ARGS_ORIGINS_MAX];
+    uint32_t n_cors_origins;
+    const char *ssl_certificate_path; /* NULL: no TLS */
+    const char *ssl_key_path;
+    uint32_t connections_max;
+    uint32_t receive_seconds;
     uint32_t body_mb_max;
     double stop_grace_seconds;
     uint32_t stream_interval;

@@ -84,26 +84,45 @@ static int gather_keys(const struct args *args, const char ***keys_out, size_t *
     return -1;
 }
 
+static struct server_options make_options(const struct args *args, const char *const *keys,
+                                          size_t n_keys) {
+    return (struct server_options){.host = args->host,
+                                   .port = (uint16_t)args->port,
+                                   .served_model_name = args->served_name,
+                                   .api_keys = keys,
+                                   .n_api_keys = n_keys,
+                                   .cors_origins = args->cors_origins,
+                                   .n_cors_origins = args->n_cors_origins,
+                                   .ssl_certificate_path = args->ssl_certificate_path,
+                                   .ssl_key_path = args->ssl_key_path,
+                                   .connections_max = args->connections_max,
+                                   .receive_seconds = args->receive_seconds,
+                                   .body_bytes_max = (uint64_t)args->body_mb_max << 20,
+                                   .stream_interval = args->stream_interval,
+                                   .isolation = (enum server_isolation)args->isolate_keys};
+}
+
+static int fail_server(enum radish_status status, const struct radish_error *err) {
+    command_fail_error("", err);
+    return status == RADISH_E_INVALID ? EXIT_USAGE : EXIT_FAILED;
+}
+
+/* What the server would refuse in two minutes, when the weights are loaded, it refuses now. */
+static int check_options(const struct server_options *options) {
+    struct radish_error err = {0};
+    enum radish_status status = server_check(options, &err);
+    return status ? fail_server(status, &err) : -1;
+}
+
 static int serve(const struct args *args, struct radish_model *model, struct radish_engine *engine,
-                 const char *const *keys, size_t n_keys) {
+                 const struct server_options *options) {
     struct radish_error err = {0};
     struct server *server = NULL;
     const char *name = args->served_name ? args->served_name : radish_model_info(model)->name;
-    struct server_options options = {.host = args->host,
-                                     .port = (uint16_t)args->port,
-                                     .served_model_name = name,
-                                     .api_keys = keys,
-                                     .n_api_keys = n_keys,
-                                     .body_bytes_max = (uint64_t)args->body_mb_max << 20,
-                                     .stream_interval = args->stream_interval,
-                                     .isolation = (enum server_isolation)args->isolate_keys};
     int rc = watch_signals();
     if (rc >= 0) return rc;
-    enum radish_status status = server_open(model, engine, &options, &server, &err);
-    if (status != RADISH_OK) {
-        command_fail_error("", &err);
-        return status == RADISH_E_INVALID ? EXIT_USAGE : EXIT_FAILED;
-    }
+    enum radish_status status = server_open(model, engine, options, &server, &err);
+    if (status) return fail_server(status, &err);
     fprintf(stderr, "radish %s serving %s: listening on %s\n", RADISH_VERSION, name,
             server_url(server));
     wait_for_signal();
@@ -125,9 +144,11 @@ int cmd_serve(struct args *args) {
     size_t n_keys = 0;
     args->engine.stall_ms_max = args->stall_ms_max ? (int32_t)args->stall_ms_max : -1;
     int rc = gather_keys(args, &keys, &n_keys, &key_text);
+    const struct server_options options = make_options(args, keys, n_keys);
+    if (rc < 0) rc = check_options(&options);
     if (rc < 0) rc = command_open_model(args, &model);
     if (rc < 0) rc = command_open_engine(args, model, &engine);
-    if (rc < 0) rc = serve(args, model, engine, keys, n_keys);
+    if (rc < 0) rc = serve(args, model, engine, &options);
     radish_engine_close(engine);
     radish_model_close(model);
     free(keys);

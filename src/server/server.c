@@ -2,9 +2,12 @@
  *
  * Limits are set here, all at once, and printed: connections, bodies, output that waits. Two of
  * them deserve a word. libmicrohttpd stops accepting when its own connection limit is reached, and
- * then even /health hangs in the backlog; so that limit is twice the one that generation requests
- * meet (they get 503), and health checks always find room. And every connection costs a descriptor:
- * the soft limit of the process is raised as far as it may, else connections_max shrinks to fit.
+ * then even /health hangs in the backlog; so that limit is an eighth above the one that generation
+ * requests meet (they get 503), and health checks find room. And every connection costs a
+ * descriptor: the soft limit of the process is raised as far as it may, else connections_max
+ * shrinks to fit, so that accept() does not run out of them. A connection costs up to 32 KiB for
+ * its head, 16 KiB while it streams, and some 4 KiB beside; bodies and output have limits of their
+ * own, all together.
  *
  * Closing has an order that libmicrohttpd dictates: no connection may be suspended when its threads
  * stop. First every request is aborted and its client told (finish_reason "abort"), for a few
@@ -17,7 +20,9 @@
 #include "base/mem.h"
 #include "base/status.h"
 #include "exchange.h"
+#include "framing.h"
 #include "http.h"
+#include "peers.h"
 #include "prepare.h"
 #include "server_int.h"
 #include "watcher.h"
@@ -45,17 +50,18 @@ enum {
 static void fill_defaults(struct server_options *o) {
     if (!o->host) o->host = "127.0.0.1";
     if (!o->body_bytes_max) o->body_bytes_max = 64u << 20;
-    if (!o->connections_max) o->connections_max = 2048;
+    if (!o->connections_max) o->connections_max = 8192;
     if (!o->stream_interval) o->stream_interval = 1;
     if (!o->stream_bytes_max) o->stream_bytes_max = 4u << 20;
     if (!o->reply_bytes_max) o->reply_bytes_max = 64u << 20;
     if (!o->n_http_threads) o->n_http_threads = 2;
     if (!o->n_prepare_threads) o->n_prepare_threads = 2;
     if (!o->connection_seconds) o->connection_seconds = 75;
+    if (!o->receive_seconds) o->receive_seconds = 30;
 }
 
 static uint32_t connections_hard_max(const struct server_options *o) {
-    return 2 * o->connections_max + 64;
+    return o->connections_max + o->connections_max / 8 + 64;
 }
 
 /* Raises the limit of open files to what the connections need, or lowers connections_max. */
@@ -63,13 +69,16 @@ static void fit_connections(struct server_options *o) {
     struct rlimit limit;
     if (o->connections_max > UINT32_MAX / 4) o->connections_max = UINT32_MAX / 4;
     if (getrlimit(RLIMIT_NOFILE, &limit)) return;
-    rlim_t need = (rlim_t)connections_hard_max(o) + FILES_BESIDE;
+    rlim_t before = limit.rlim_cur, need = (rlim_t)connections_hard_max(o) + FILES_BESIDE;
     if (limit.rlim_cur >= need) return;
     limit.rlim_cur = limit.rlim_max < need ? limit.rlim_max : need;
     if (setrlimit(RLIMIT_NOFILE, &limit) || getrlimit(RLIMIT_NOFILE, &limit)) return;
+    if (limit.rlim_cur > before)
+        log_info("server", "limit of open files: raised from %llu to %llu, for the connections",
+                 (unsigned long long)before, (unsigned long long)limit.rlim_cur);
     if (limit.rlim_cur >= need) return;
     rlim_t room = limit.rlim_cur > FILES_BESIDE + 128 ? limit.rlim_cur - FILES_BESIDE : 128;
-    o->connections_max = (uint32_t)(room - 64) / 2;
+    o->connections_max = (uint32_t)(room - 64) / 9 * 8;
     log_warn("server", "connections: at most %u, since this process may open %llu files",
              o->connections_max, (unsigned long long)limit.rlim_cur);
 }
@@ -92,9 +101,10 @@ static void note_address(struct server *server, int fd) {
     getnameinfo((struct sockaddr *)&address, len, host, sizeof host, port, sizeof port,
                 NI_NUMERICHOST | NI_NUMERICSERV);
     server->port = (uint16_t)strtoul(port, NULL, 10);
-    snprintf(server->url, sizeof server->url, strchr(host, ':') ? "http://[%s]:%s" : "http://%s:%s",
-             host, port);
-    if (!server->keys.n && !is_loopback((struct sockaddr *)&address))
+    snprintf(server->url, sizeof server->url, strchr(host, ':') ? "%s://[%s]:%s" : "%s://%s:%s",
+             server->tls.key ? "https" : "http", host, port);
+    server->origins.is_loopback = is_loopback((struct sockaddr *)&address);
+    if (!server->keys.n && !server->origins.is_loopback)
         log_warn("server", "%s is open to everybody who reaches it: set --api-key", server->url);
 }
 
@@ -131,12 +141,20 @@ static enum radish_status start_daemon(struct server *server, int fd, struct rad
     const struct server_options *o = &server->options;
     unsigned flags = MHD_USE_AUTO | MHD_USE_INTERNAL_POLLING_THREAD | MHD_ALLOW_SUSPEND_RESUME |
                      MHD_USE_ERROR_LOG;
+    struct MHD_OptionItem tls[] = {
+        {MHD_OPTION_HTTPS_MEM_CERT, 0, server->tls.certificate},
+        {MHD_OPTION_HTTPS_MEM_KEY, 0, server->tls.key},
+        {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)tls_priorities()},
+        {MHD_OPTION_END, 0, NULL}};
+    if (server->tls.key) flags |= MHD_USE_TLS;
+    if (!server->tls.key) tls[0].option = MHD_OPTION_END;
     struct MHD_OptionItem options[] = {
         {MHD_OPTION_EXTERNAL_LOGGER, (intptr_t)http_on_log, server},
         {MHD_OPTION_LISTEN_SOCKET, fd, NULL},
         {MHD_OPTION_CONNECTION_LIMIT, connections_hard_max(o), NULL},
         {MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_POOL_BYTES, NULL},
         {MHD_OPTION_CONNECTION_TIMEOUT, o->connection_seconds, NULL},
+        {MHD_OPTION_UNESCAPE_CALLBACK, (intptr_t)framing_unescape, NULL},
         {MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)http_on_completed, server},
         {MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)http_on_connection, server},
 #ifdef MHD_OPTION_CLIENT_DISCIPLINE_LVL
@@ -147,8 +165,9 @@ static enum radish_status start_daemon(struct server *server, int fd, struct rad
         {o->n_http_threads > 1 ? MHD_OPTION_THREAD_POOL_SIZE : MHD_OPTION_END, o->n_http_threads,
          NULL},
         {MHD_OPTION_END, 0, NULL}};
-    server->daemon = MHD_start_daemon(flags, 0, NULL, NULL, http_on_request, server,
-                                      MHD_OPTION_ARRAY, options, MHD_OPTION_END);
+    server->daemon =
+        MHD_start_daemon(flags, 0, NULL, NULL, http_on_request, server, MHD_OPTION_ARRAY, options,
+                         MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
     if (server->daemon) return RADISH_OK;
     close(fd);
     return error_set(err, RADISH_E_IO, "cannot start the HTTP server");
@@ -166,6 +185,32 @@ static void free_server(struct server *server) {
     free(server);
 }
 
+/* Keys, origins and TLS: what strings and files say, before anything runs. */
+static enum radish_status open_access(const struct server_options *o, struct api_keys *keys,
+                                      struct origins *origins, struct tls_files *tls,
+                                      struct radish_error *err) {
+    RADISH_TRY(api_keys_init(keys, o->api_keys, o->n_api_keys, err));
+    RADISH_TRY(origins_init(origins, o->cors_origins, o->n_cors_origins, o->host, err));
+    origins->is_guarded = !keys->n;
+    RADISH_TRY(tls_files_read(o->ssl_certificate_path, o->ssl_key_path, tls, err));
+    if (!tls->key || MHD_is_feature_supported(MHD_FEATURE_TLS) == MHD_YES) return RADISH_OK;
+    return error_set_field(err, RADISH_E_UNSUPPORTED, "--ssl-certfile",
+                           "this libmicrohttpd was built without TLS: put a proxy in front");
+}
+
+enum radish_status server_check(const struct server_options *options, struct radish_error *err) {
+    struct server_options o = *options;
+    struct api_keys keys = {0};
+    struct origins origins = {0};
+    struct tls_files tls = {0};
+    fill_defaults(&o);
+    enum radish_status status = open_access(&o, &keys, &origins, &tls, err);
+    api_keys_deinit(&keys);
+    origins_deinit(&origins);
+    tls_files_deinit(&tls);
+    return status;
+}
+
 static enum radish_status open_parts(struct server *server, struct radish_error *err) {
     const struct server_options *o = &server->options;
     const char *name =
@@ -173,13 +218,14 @@ static enum radish_status open_parts(struct server *server, struct radish_error 
     int fd = -1;
     server->served_name = mem_strndup(name, strlen(name));
     if (!server->served_name) return error_nomem(err);
-    RADISH_TRY(api_keys_init(&server->keys, o->api_keys, o->n_api_keys, err));
+    RADISH_TRY(open_access(o, &server->keys, &server->origins, &server->tls, err));
     server->isolates_keys = o->isolation == SERVER_ISOLATION_AUTO
                                 ? server->keys.n > 1
                                 : o->isolation == SERVER_ISOLATION_ON && server->keys.n;
     if (o->isolation == SERVER_ISOLATION_ON && !server->keys.n)
         log_warn("server", "--isolate-keys has nothing to isolate: there is no --api-key");
     RADISH_TRY(watcher_open(connections_hard_max(o), exchange_on_gone, &server->watcher, err));
+    RADISH_TRY(peers_open(o->receive_seconds, o->connection_seconds, &server->peers, err));
     RADISH_TRY(prepare_open(o->n_prepare_threads, &server->prepare, err));
     RADISH_TRY(prepare_open(WAITING_THREADS, &server->waiting, err));
     RADISH_TRY(open_listener(o, &fd, err));

@@ -31,15 +31,27 @@ struct server_options {
     const char *const *api_keys;   /* [n_api_keys] any of them is accepted; none: no key needed */
     size_t n_api_keys;
     enum server_isolation isolation;
+    const char *const *cors_origins; /* [n_cors_origins] "*" or "scheme://host[:port]": pages of
+                                        these may use the server; none: no page but our own */
+    size_t n_cors_origins;
+    const char *ssl_certificate_path; /* PEM; with the key: HTTPS instead of HTTP */
+    const char *ssl_key_path;
     uint64_t body_bytes_max;     /* [64 MiB] a request's body; larger: 413 */
-    uint32_t connections_max;    /* [2048] past it generation requests get 503 */
+    uint32_t connections_max;    /* [8192] past it generation requests get 503 */
     uint32_t stream_interval;    /* [1] tokens of a choice between two chunks of its stream */
     uint64_t stream_bytes_max;   /* [4 MiB] output a streaming client may lag behind: then abort */
     uint64_t reply_bytes_max;    /* [64 MiB] output gathered for a reply that is not streamed */
     uint32_t n_http_threads;     /* [2] move bytes only */
     uint32_t n_prepare_threads;  /* [2] parse, render and tokenise */
     uint32_t connection_seconds; /* [75] a connection without traffic and without a request */
+    uint32_t receive_seconds;    /* [30] for a head; for a body and for an answer that is not
+                                    streamed, and a second more for each 16 KiB of it */
 };
+
+/* Whether server_open() would take keys, origins and files of TLS: to be asked before the weights
+ * are loaded. E_INVALID, E_IO. */
+enum radish_status server_check(const struct server_options *options,
+                                struct radish_error *err) RADISH_CHECK_RESULT;
 
 /* Binds, listens and starts serving. E_INVALID (host, an empty key), E_IO (address in use ...). */
 enum radish_status server_open(struct radish_model *model, struct radish_engine *engine,
@@ -48,7 +60,8 @@ enum radish_status server_open(struct radish_model *model, struct radish_engine 
 
 uint16_t server_port(const struct server *server);
 
-/* "http://127.0.0.1:30000", with brackets around an IPv6 address; borrowed until close. */
+/* "http://127.0.0.1:30000" (https with TLS), with brackets around an IPv6 address; borrowed until
+ * close. */
 const char *server_url(const struct server *server);
 
 /* From now on new requests get 503. Returns at once; calling it again is fine. Not for use in a

@@ -9,13 +9,16 @@
 
 #include "api_key.h"
 #include "once.h"
+#include "origins.h"
 #include "server.h"
+#include "tls.h"
 
 #include <microhttpd.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
 struct exchange;
+struct peers;
 struct prepare;
 struct watcher;
 
@@ -25,6 +28,8 @@ struct server {
     struct server_options options; /* defaults filled in; its pointers are not used after open */
     char *served_name;
     struct api_keys keys;
+    struct origins origins;
+    struct tls_files tls;
     bool isolates_keys;
     bool has_priorities;     /* the engine looks at them */
     int64_t created_seconds; /* of the model card: when the server opened */
@@ -34,6 +39,7 @@ struct server {
 
     struct MHD_Daemon *daemon;
     struct watcher *watcher;
+    struct peers *peers;
     struct prepare *prepare;
     struct prepare *waiting; /* for ROUTE_WAIT */
     struct once warned;

@@ -49,18 +49,23 @@ static unsigned differs(const char *key, const char *guess, size_t guess_len) {
     return difference;
 }
 
-bool api_keys_find(const struct api_keys *keys, const char *authorization, uint32_t *idx_out) {
-    static const char scheme[] = "Bearer ";
+bool api_keys_find_bare(const struct api_keys *keys, const char *guess, uint32_t *idx_out) {
     *idx_out = API_KEY_NONE;
     if (!keys->n) return true;
-    if (!authorization || strncasecmp(authorization, scheme, sizeof scheme - 1)) return false;
-    const char *guess = authorization + sizeof scheme - 1;
+    if (!guess) return false;
     while (*guess == ' ') guess++;
     size_t guess_len = strlen(guess);
     while (guess_len && guess[guess_len - 1] == ' ') guess_len--;
     for (size_t i = keys->n; i-- > 0;)
         if (!differs(keys->keys[i], guess, guess_len)) *idx_out = (uint32_t)i;
     return *idx_out != API_KEY_NONE;
+}
+
+bool api_keys_find(const struct api_keys *keys, const char *authorization, uint32_t *idx_out) {
+    static const char scheme[] = "Bearer ";
+    size_t n = sizeof scheme - 1;
+    bool is_bearer = authorization && !strncasecmp(authorization, scheme, n);
+    return api_keys_find_bare(keys, is_bearer ? authorization + n : NULL, idx_out);
 }
 
 bool api_keys_accept(const struct api_keys *keys, const char *authorization) {

@@ -26,4 +26,7 @@ bool api_keys_accept(const struct api_keys *keys, const char *authorization);
 #define API_KEY_NONE UINT32_MAX
 bool api_keys_find(const struct api_keys *keys, const char *authorization, uint32_t *idx_out);
 
+/* The same for a header that holds the key alone (X-Api-Key; NULL: none came). */
+bool api_keys_find_bare(const struct api_keys *keys, const char *guess, uint32_t *idx_out);
+
 #endif

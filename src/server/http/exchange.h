@@ -23,6 +23,7 @@
 #include "server_int.h"
 
 struct generation;
+struct peer;
 
 struct exchange {
     struct server *server;
@@ -39,7 +40,9 @@ struct exchange {
     uint64_t body_discarded_bytes;
     bool discards_body; /* the answer is an error; what still arrives is not kept */
     bool is_handed_over;
+    bool must_close; /* the connection, behind the answer */
     int fd;
+    struct peer *peer; /* the connection's row; NULL: it has none */
     uint64_t watch_ticket;
 
     pthread_mutex_t lock; /* of all below */

@@ -4,9 +4,9 @@
  * for each piece of the body, and once more at its end; and again whenever a suspended connection
  * is resumed without a response. Each call finds its exchange and does the next thing.
  *
- * What the library lets through is refused here. Two lengths for one body (Content-Length twice, or
- * beside Transfer-Encoding) are how requests are smuggled past proxies: 400, and the connection
- * ends. A transfer coding other than "chunked" it would read until the connection closes: 400.
+ * What the library lets through and a server must not, framing.c finds: 400, and the connection
+ * ends. Who may ask at all, cors.c and api_key.c say, from the head; how long each part may take,
+ * peers.c.
  *
  * An error that is known from the headers (no key, unknown path, body too large) is not sent at
  * once if a body is on its way: a client that is still writing gets a reset instead of the answer.
@@ -16,8 +16,11 @@
 #include "http.h"
 
 #include "base/log.h"
+#include "cors.h"
 #include "exchange.h"
+#include "framing.h"
 #include "generation.h"
+#include "peers.h"
 #include "prepare.h"
 #include "sse.h"
 #include "watcher.h"
@@ -33,23 +36,6 @@
 
 /* Bodies of all requests together may hold so many times the limit of one. */
 enum { BODIES_TOTAL_FACTOR = 4 };
-
-struct framing {
-    uint32_t n_lengths, n_codings;
-    bool has_other_coding; /* than chunked */
-};
-
-static enum MHD_Result note_header(void *cls, enum MHD_ValueKind kind, const char *key,
-                                   const char *value) {
-    struct framing *framing = cls;
-    (void)kind;
-    if (!strcasecmp(key, "Content-Length")) framing->n_lengths++;
-    if (!strcasecmp(key, "Transfer-Encoding")) {
-        framing->n_codings++;
-        if (!value || strcasecmp(value, "chunked")) framing->has_other_coding = true;
-    }
-    return MHD_YES;
-}
 
 static const char *find_header(struct exchange *ex, const char *name) {
     return MHD_lookup_connection_value(ex->connection, MHD_HEADER_KIND, name);
@@ -69,25 +55,17 @@ static void refuse_size(struct exchange *ex) {
 }
 
 /* False: nothing behind these headers can be trusted to be where it seems. */
-static bool check_framing(struct exchange *ex) {
-    struct framing framing = {0};
-    MHD_get_connection_values(ex->connection, MHD_HEADER_KIND, note_header, &framing);
-    const char *wrong = NULL;
-    if (framing.n_lengths > 1)
-        wrong = "Content-Length is given more than once";
-    else if (framing.n_lengths && framing.n_codings)
-        wrong = "Content-Length and Transfer-Encoding exclude each other";
-    else if (framing.n_codings > 1 || framing.has_other_coding)
-        wrong = "the only Transfer-Encoding understood is chunked";
+static bool check_framing(struct exchange *ex, const char *version) {
+    const char *wrong = framing_fault(ex->connection, version);
     if (wrong) refuse(ex, 400, NULL, wrong);
     return !wrong;
 }
 
 static void check_route(struct exchange *ex, const char *method) {
     const char *allow = NULL;
-    char message[REPLY_HEADER_BYTES];
+    char message[256];
     ex->route = router_find(method, ex->path, &allow);
-    if (ex->route) return;
+    if (ex->route || cors_answer_preflight(ex, method)) return;
     if (*allow) {
         snprintf(message, sizeof message, "%.16s is not allowed here: use %s", method, allow);
         refuse(ex, 405, "method_not_allowed", message);
@@ -98,11 +76,17 @@ static void check_route(struct exchange *ex, const char *method) {
     }
 }
 
+/* Both ways in which clients of this API send a key. */
+static bool has_key(struct exchange *ex) {
+    const struct api_keys *keys = &ex->server->keys;
+    return api_keys_find(keys, find_header(ex, "Authorization"), &ex->key_idx) ||
+           api_keys_find_bare(keys, find_header(ex, "X-Api-Key"), &ex->key_idx);
+}
+
 static void check_access(struct exchange *ex) {
     struct server *server = ex->server;
     const char *coding = find_header(ex, "Content-Encoding");
-    if (ex->route->flags & ROUTE_KEY &&
-        !api_keys_find(&server->keys, find_header(ex, "Authorization"), &ex->key_idx)) {
+    if (ex->route->flags & ROUTE_KEY && !has_key(ex)) {
         refuse(ex, 401, "invalid_api_key",
                "this server needs an API key: send \"Authorization: Bearer KEY\"");
         reply_add_header(&ex->reply, "WWW-Authenticate", "Bearer");
@@ -136,7 +120,8 @@ static enum MHD_Result send_response(struct exchange *ex, unsigned status,
             if (*c < 32 || *c > 126) *c = '?';
         MHD_add_response_header(response, "X-Radish-Warning", safe);
     }
-    if (must_close) MHD_add_response_header(response, "Connection", "close");
+    cors_add_headers(ex, response);
+    if (must_close || ex->must_close) MHD_add_response_header(response, "Connection", "close");
     enum MHD_Result result = MHD_queue_response(ex->connection, status, response);
     MHD_destroy_response(response);
     return result;
@@ -144,6 +129,7 @@ static enum MHD_Result send_response(struct exchange *ex, unsigned status,
 
 static enum MHD_Result send_reply(struct exchange *ex, bool must_close) {
     struct reply *reply = &ex->reply;
+    uint64_t n_bytes = reply->body.len;
     static const char no_memory[] = "{\"error\":{\"message\":\"out of memory\",\"type\":"
                                     "\"server_error\",\"param\":null,\"code\":null}}";
     bool has_failed = reply->body.failed || !reply->body.data;
@@ -159,26 +145,41 @@ static enum MHD_Result send_reply(struct exchange *ex, bool must_close) {
     for (uint32_t i = 0; i < reply->n_headers; i++)
         MHD_add_response_header(response, reply->headers[i].name, reply->headers[i].value);
     must_close = must_close || atomic_load(&ex->server->is_stopping);
+    peer_await_reading(ex->server->peers, ex->peer, n_bytes);
     return send_response(ex, has_failed ? 500 : (unsigned)reply->status, response, must_close);
 }
 
+/* What can be said from the head alone. ex->reply is set where that is the answer already. */
+static void check_head(struct exchange *ex, const char *method) {
+    cors_check(ex);
+    if (!ex->reply.status) check_route(ex, method);
+    if (!ex->reply.status) check_access(ex);
+    if (!ex->reply.status && find_length(ex) > ex->server->options.body_bytes_max) refuse_size(ex);
+    if (ex->reply.status) ex->discards_body = true;
+}
+
 static enum MHD_Result begin(struct server *server, struct MHD_Connection *connection,
-                             const char *url, const char *method, void **con_cls) {
-    struct exchange *ex = exchange_create(server, url);
+                             const char *url, const char *method, const char *version,
+                             void **con_cls) {
+    struct exchange *ex = exchange_create(server, framing_path(url));
     if (!ex) return MHD_NO;
     *con_cls = ex;
     ex->connection = connection;
     query_take(&ex->query, connection);
     ex->fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-    if (!check_framing(ex)) return send_reply(ex, /*must_close=*/true);
-    check_route(ex, method);
-    if (!ex->reply.status) check_access(ex);
-    uint64_t n_bytes = find_length(ex), bytes_max = server->options.body_bytes_max;
-    if (!ex->reply.status && n_bytes > bytes_max) refuse_size(ex);
+    ex->peer =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+    if (!check_framing(ex, version)) return send_reply(ex, /*must_close=*/true);
+    check_head(ex, method);
+    if (has_body(ex))
+        peer_await_body(server->peers, ex->peer);
+    else
+        peer_await_nothing(ex->peer);
     bool waits_to_send = has_body(ex) && find_header(ex, "Expect");
-    bool is_hopeless = n_bytes > 2 * bytes_max;
+    bool is_hopeless = find_length(ex) > 2 * server->options.body_bytes_max;
     if (ex->reply.status && (waits_to_send || is_hopeless))
         return send_reply(ex, /*must_close=*/true);
+    if (has_body(ex) && strcmp(method, "POST") != 0) ex->must_close = true;
     return MHD_YES;
 }
 
@@ -186,6 +187,7 @@ static enum MHD_Result begin(struct server *server, struct MHD_Connection *conne
 static enum MHD_Result take_body(struct exchange *ex, const char *data, size_t n) {
     struct server *server = ex->server;
     uint64_t bytes_max = server->options.body_bytes_max;
+    peer_note_body(ex->peer, n);
     if (!ex->discards_body && ex->body.len + n > bytes_max) refuse_size(ex);
     if (!ex->discards_body) {
         uint64_t total = atomic_fetch_add(&server->n_body_bytes, n) + n;
@@ -240,6 +242,7 @@ static enum MHD_Result answer(struct exchange *ex) {
             if (status) exchange_set_error(ex, status, &err);
             return send_reply(ex, /*must_close=*/false);
         }
+        peer_await_nothing(ex->peer);
         exchange_enlist(ex);
         ex->watch_ticket = watcher_add(server->watcher, ex->fd, ex);
     }
@@ -263,8 +266,7 @@ static enum MHD_Result answer(struct exchange *ex) {
 enum MHD_Result http_on_request(void *cls, struct MHD_Connection *connection, const char *url,
                                 const char *method, const char *version, const char *upload_data,
                                 size_t *upload_data_size, void **con_cls) {
-    (void)version;
-    if (!*con_cls) return begin(cls, connection, url, method, con_cls);
+    if (!*con_cls) return begin(cls, connection, url, method, version, con_cls);
     struct exchange *ex = *con_cls;
     if (!*upload_data_size) return answer(ex);
     size_t n = *upload_data_size;
@@ -280,6 +282,7 @@ void http_on_completed(void *cls, struct MHD_Connection *connection, void **con_
     (void)toe;
     if (!ex) return;
     *con_cls = NULL;
+    peer_await_next(server->peers, ex->peer);
     watcher_remove(server->watcher, ex->watch_ticket, ex->fd);
     pthread_mutex_lock(&ex->lock);
     ex->connection = NULL;
@@ -308,13 +311,16 @@ static void tune_socket(int fd) {
 void http_on_connection(void *cls, struct MHD_Connection *connection, void **socket_cls,
                         enum MHD_ConnectionNotificationCode toe) {
     struct server *server = cls;
-    (void)socket_cls;
     if (toe == MHD_CONNECTION_NOTIFY_CLOSED) {
+        peers_remove(server->peers, *socket_cls);
+        *socket_cls = NULL;
         atomic_fetch_sub(&server->n_connections, 1);
         return;
     }
+    int fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+    *socket_cls = peers_add(server->peers, fd);
     atomic_fetch_add(&server->n_connections, 1);
-    tune_socket(MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd);
+    tune_socket(fd);
 }
 
 void http_on_log(void *cls, const char *fmt, va_list args) {
