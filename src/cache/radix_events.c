@@ -23,15 +23,16 @@
 #include "base/status.h"
 #include "cache/radix_int.h"
 
-#include <openssl/evp.h>
+/* The old interface to SHA-256: the new one allocates for every digest (OpenSSL 3.0). */
+#define OPENSSL_SUPPRESS_DEPRECATED
+#include <openssl/sha.h>
 #include <stdlib.h>
 
-enum { DIGEST_BYTES = 32, TOKENS_BLOCK = 64 };
+enum { DIGEST_BYTES = SHA256_DIGEST_LENGTH, TOKENS_BLOCK = 64 };
 
 struct radix_events {
     struct radix_sink sink;
-    EVP_MD *sha256;
-    EVP_MD_CTX *ctx;
+    SHA256_CTX sha256;
     unsigned char (*digests)[DIGEST_BYTES]; /* [n_pages] of pages that are in the tree */
     char name[RADISH_NAMESPACE_MAX];
 };
@@ -46,12 +47,8 @@ enum radish_status radix_events_create(const struct radix_sink *sink, uint32_t n
     struct radix_events *events = calloc(1, sizeof *events);
     if (!events) return error_nomem(err);
     events->sink = *sink;
-    events->sha256 = EVP_MD_fetch(NULL, "SHA256", NULL);
-    events->ctx = EVP_MD_CTX_new();
     events->digests = mem_zalloc(n_pages, DIGEST_BYTES);
-    /* Once here, so that the steps find everything made. */
-    if (!events->sha256 || !events->ctx || !events->digests ||
-        !EVP_DigestInit_ex2(events->ctx, events->sha256, NULL)) {
+    if (!events->digests) {
         radix_events_destroy(events);
         return error_nomem(err);
     }
@@ -61,8 +58,6 @@ enum radish_status radix_events_create(const struct radix_sink *sink, uint32_t n
 
 void radix_events_destroy(struct radix_events *events) {
     if (!events) return;
-    EVP_MD_CTX_free(events->ctx);
-    EVP_MD_free(events->sha256);
     free(events->digests);
     free(events);
 }
@@ -70,15 +65,15 @@ void radix_events_destroy(struct radix_events *events) {
 /* ---- SHA-256 ---- */
 
 static void begin_digest(struct radix_events *events) {
-    RADISH_INVARIANT(EVP_DigestInit_ex2(events->ctx, events->sha256, NULL), "SHA-256 fails");
+    RADISH_INVARIANT(SHA256_Init(&events->sha256), "SHA-256 fails");
 }
 
 static void add_bytes(struct radix_events *events, const void *bytes, size_t n) {
-    RADISH_INVARIANT(EVP_DigestUpdate(events->ctx, bytes, n), "SHA-256 fails");
+    RADISH_INVARIANT(SHA256_Update(&events->sha256, bytes, n), "SHA-256 fails");
 }
 
 static void end_digest(struct radix_events *events, unsigned char digest_out[DIGEST_BYTES]) {
-    RADISH_INVARIANT(EVP_DigestFinal_ex(events->ctx, digest_out, NULL), "SHA-256 fails");
+    RADISH_INVARIANT(SHA256_Final(digest_out, &events->sha256), "SHA-256 fails");
 }
 
 static void add_tokens(struct radix_events *events, const int32_t *tokens, uint32_t n) {

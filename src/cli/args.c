@@ -155,6 +155,10 @@ static const struct flag flags[] = {
      "TOKENS", "1", NULL, "tokens per streamed chunk"},
     {"decode-log-interval", 0, KIND_U32, COMMAND_SERVE, AT(engine.decode_log_interval), 0, 1,
      U32_MAX, NULL, "STEPS", "40", NULL, "a line about decoding every so many steps"},
+    {"kv-events-config", 0, KIND_TEXT, COMMAND_SERVE, AT(kv_events_json), 0, 0, 0, NULL, "JSON",
+     NULL, "none",
+     "tell subscribers over ZeroMQ what is cached: {\"publisher\": \"zmq\", \"endpoint\": "
+     "\"tcp://*:5557\"}; see docs/KV_EVENTS.md"},
     {"log-level", 0, KIND_CHOICE, COMMAND_SERVE, AT(log_level), 0, 0, 0,
      "debug|info|warn|error|off", "LEVEL", "info", NULL, "what is told on stderr"},
     {"log-level", 0, KIND_CHOICE, QUIET, AT(log_level), 0, 0, 0, "debug|info|warn|error|off",

@@ -48,7 +48,8 @@ struct args {
     uint32_t body_mb_max;
     double stop_grace_seconds;
     uint32_t stream_interval;
-    uint32_t isolate_keys; /* enum server_isolation */
+    uint32_t isolate_keys;      /* enum server_isolation */
+    const char *kv_events_json; /* NULL: none are published */
 
     /* model and engine */
     const char *chat_template; /* a file, or the name of one of the model's templates */

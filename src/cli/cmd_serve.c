@@ -11,6 +11,7 @@
  * wait. Keys are read from a file once, at start: changing them means a restart, which drains. */
 #include "base/file_map.h"
 #include "command.h"
+#include "events/kv_publisher.h"
 #include "server/server.h"
 
 #include <errno.h>
@@ -136,9 +137,33 @@ static int serve(const struct args *args, struct radish_model *model, struct rad
     return -1;
 }
 
+/* Before anything is loaded, so that a wrong endpoint is told at once. */
+static int open_publisher(struct args *args, struct kv_publisher **publisher_out) {
+    struct radish_error err = {0};
+    struct kv_config config;
+    *publisher_out = NULL;
+    if (!args->kv_events_json) return -1;
+    enum radish_status status = kv_config_read(args->kv_events_json, &config, &err);
+    if (status == RADISH_OK && config.is_published)
+        status = kv_publisher_open(&config, publisher_out, &err);
+    kv_config_deinit(&config);
+    if (status != RADISH_OK) {
+        command_fail_error("--kv-events-config", &err);
+        return status == RADISH_E_INVALID ? EXIT_USAGE : EXIT_FAILED;
+    }
+    if (!*publisher_out) {
+        fprintf(stderr, "radish: --kv-events-config names no publisher: no KV events are told\n");
+        return -1;
+    }
+    args->engine.on_kv_events = kv_publisher_push;
+    args->engine.kv_events_user = *publisher_out;
+    return -1;
+}
+
 int cmd_serve(struct args *args) {
     struct radish_model *model = NULL;
     struct radish_engine *engine = NULL;
+    struct kv_publisher *publisher = NULL;
     const char **keys = NULL;
     char *key_text = NULL;
     size_t n_keys = 0;
@@ -146,10 +171,12 @@ int cmd_serve(struct args *args) {
     int rc = gather_keys(args, &keys, &n_keys, &key_text);
     const struct server_options options = make_options(args, keys, n_keys);
     if (rc < 0) rc = check_options(&options);
+    if (rc < 0) rc = open_publisher(args, &publisher);
     if (rc < 0) rc = command_open_model(args, &model);
     if (rc < 0) rc = command_open_engine(args, model, &engine);
     if (rc < 0) rc = serve(args, model, engine, &options);
     radish_engine_close(engine);
+    kv_publisher_close(publisher);
     radish_model_close(model);
     free(keys);
     free(key_text);

@@ -12,6 +12,7 @@ static struct radish_model *model;
 static struct radish_engine *engine;
 static int32_t prompt[300];
 static size_t n_allocations;
+static _Atomic size_t n_kv_events;
 static uint32_t n_tokens_seen, n_ended;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
@@ -34,6 +35,12 @@ static void on_event(void *user, const struct radish_event *event) {
     pthread_mutex_unlock(&lock);
 }
 
+static void take_kv_events(void *user, const struct radish_kv_event *events, size_t n) {
+    (void)user;
+    (void)events;
+    n_kv_events += n;
+}
+
 static void test_the_step_path_allocates_nothing(void **state) {
     (void)state;
     if (!alloc_fail_can()) skip();
@@ -42,6 +49,7 @@ static void test_the_step_path_allocates_nothing(void **state) {
                                             .context_tokens = 512,
                                             .chunk_tokens = 32,
                                             .explains_misses = true,
+                                            .on_kv_events = take_kv_events,
                                             .shadow_check = 1};
     client_open_engine("llama", &options, &model, &engine);
     for (int32_t i = 0; i < 300; i++) prompt[i] = i;
@@ -67,7 +75,7 @@ static void test_the_step_path_allocates_nothing(void **state) {
     while (n_ended < N_REQUESTS) pthread_cond_wait(&changed, &lock);
     pthread_mutex_unlock(&lock);
 
-    assert_true(n_tokens_seen > 3 * N_NEW);
+    assert_true(n_tokens_seen > 3 * N_NEW && n_kv_events > 3 * N_NEW);
     assert_int_equal(n_allocations, 0);
     client_assert_baseline(engine);
     radish_engine_close(engine);
