@@ -36,7 +36,9 @@ enum kind {
     KIND_KERNEL,  /* OP=VARIANT, repeatable */
     KIND_API_KEY, /* repeatable */
     KIND_ORIGIN,  /* repeatable */
-    KIND_SEED     /* uint64_t, and a bool that tells it was given */
+    KIND_SEED,    /* uint64_t, and a bool that tells it was given */
+    KIND_LIST,    /* struct args_list: any text, repeatable */
+    KIND_NUMBERS  /* struct args_numbers */
 };
 
 struct flag {
@@ -54,9 +56,12 @@ struct flag {
 };
 
 #define AT(field)   offsetof(struct args, field)
-#define ENGINE      (COMMAND_SERVE | COMMAND_CHAT | COMMAND_RUN | COMMAND_LOGITS | COMMAND_INFO)
+#define ENGINE                                                                                     \
+    (COMMAND_SERVE | COMMAND_CHAT | COMMAND_RUN | COMMAND_LOGITS | COMMAND_INFO | ONE_BATCH)
 #define GENERATES   (COMMAND_SERVE | COMMAND_CHAT | COMMAND_RUN)
 #define CACHES      (GENERATES | COMMAND_LOGITS)
+#define ONE_BATCH   COMMAND_BENCH_ONE_BATCH
+#define SERVING     COMMAND_BENCH_SERVING
 #define QUIET       (ENGINE & ~(unsigned)COMMAND_SERVE)
 #define U32_MAX     4294967295.0
 #define CONTEXT_MAX 16777216.0
@@ -101,7 +106,7 @@ static const struct flag flags[] = {
      1048576, NULL, "N", "1024", NULL, "requests that may wait; more are answered 503"},
     {"request-timeout", 0, KIND_DOUBLE, COMMAND_SERVE, AT(engine.request_timeout_seconds), 0, 0.001,
      1e9, NULL, "SECONDS", NULL, "none", "end a request that takes longer"},
-    {"chunked-prefill-size", 0, KIND_U32, GENERATES, AT(engine.chunk_tokens), 0, 1, 1048576, NULL,
+    {"chunked-prefill-size", 0, KIND_U32, GENERATES | ONE_BATCH, AT(engine.chunk_tokens), 0, 1, 1048576, NULL,
      "TOKENS", "512", NULL, "prompt tokens computed in one step"},
     {"max-prefill-tokens", 0, KIND_U32, COMMAND_SERVE, AT(engine.prefill_tokens_max), 0, 1,
      CONTEXT_MAX, NULL, "TOKENS", "16384", NULL, "prompt tokens admitted together"},
@@ -180,10 +185,94 @@ static const struct flag flags[] = {
      NULL, "from the clock", "the same seed gives the same text again"},
     {"json", 0, KIND_SWITCH, COMMAND_RUN, AT(json), 0, 0, 0, NULL, NULL, NULL, NULL,
      "print one JSON object: text, ids, finish_reason, usage, seconds"},
-    {"json", 0, KIND_SWITCH, COMMAND_BENCH, AT(json), 0, 0, 0, NULL, NULL, NULL, NULL,
+    {"json", 0, KIND_SWITCH, COMMAND_BENCH | ONE_BATCH | SERVING, AT(json), 0, 0, 0, NULL, NULL,
+     NULL, NULL,
      "print a JSON object for each figure, one a line"},
     {"nodes", 0, KIND_U64, COMMAND_BENCH, AT(n_nodes_max), 0, 1000, 16777216, NULL, "N", "1000000",
      NULL, "radix: the largest tree measured; a million nodes take about 300 MB"},
+
+    {"batch-size", 0, KIND_NUMBERS, ONE_BATCH, AT(bench.batch_sizes), 0, 1, 4096, NULL, "N,N...",
+     "1", NULL, "sequences computed together; each is measured with each length"},
+    {"input-len", 0, KIND_NUMBERS, ONE_BATCH, AT(bench.input_lens), 0, 1, CONTEXT_MAX, NULL,
+     "N,N...", "1024", NULL, "tokens of a prompt"},
+    {"output-len", 0, KIND_NUMBERS, ONE_BATCH, AT(bench.output_lens), 0, 1, CONTEXT_MAX, NULL,
+     "N,N...", "16", NULL, "tokens of an answer; the first comes with the prompt's computation"},
+    {"run-name", 0, KIND_TEXT, ONE_BATCH, AT(bench.run_name), 0, 0, 0, NULL, "NAME", "default",
+     NULL, "what the results are called in JSON"},
+    {"result-filename", 0, KIND_TEXT, ONE_BATCH, AT(bench.result_path), 0, 0, 0, NULL, "FILE",
+     NULL, "-", "append each result to this file as a JSON line"},
+    {"log-decode-step", 0, KIND_U32, ONE_BATCH, AT(bench.log_decode_step), 0, 1, CONTEXT_MAX, NULL,
+     "N", NULL, "the first 5 steps", "a line for every so many steps of decoding"},
+    {"prompt-filename", 0, KIND_TEXT, ONE_BATCH, AT(bench.prompt_path), 0, 0, 0, NULL, "FILE",
+     NULL, "random ids", "prompts to use, one a line, repeated and cut to the input's length"},
+    {"correctness-test", 0, KIND_SWITCH, ONE_BATCH, AT(bench.checks), 0, 0, 0, NULL, NULL, NULL,
+     NULL, "show logits and greedy answers of a few prompts, computed in two parts and in one"},
+    {"cut-len", 0, KIND_U32, ONE_BATCH, AT(bench.cut_len), 0, 1, CONTEXT_MAX, NULL, "TOKENS", "4",
+     NULL, "with --correctness-test: tokens of the first part"},
+
+    {"url", 0, KIND_LIST, SERVING, AT(bench.urls), 0, 0, 0, NULL, "URL", NULL, NULL,
+     "the server, like http://127.0.0.1:30000 (required); several take turns and are compared"},
+    {"label", 0, KIND_LIST, SERVING, AT(bench.labels), 0, 0, 0, NULL, "NAME", NULL, "the URL",
+     "what to call it in the output; once for each --url"},
+    {"endpoint", 0, KIND_CHOICE, SERVING, AT(bench.endpoint), 0, 0, 0, "completions|chat|generate",
+     "NAME", "completions", NULL, "which API is used"},
+    {"model", 0, KIND_TEXT, SERVING, AT(bench.model_name), 0, 0, 0, NULL, "NAME", NULL,
+     "the first of /v1/models", "the model's name in requests"},
+    {"api-key", 0, KIND_TEXT, SERVING, AT(bench.api_key), 0, 0, 0, NULL, "KEY", NULL, "none",
+     "the bearer key to send"},
+    {"workload", 0, KIND_CHOICE, SERVING, AT(bench.workload), 0, 0, 0,
+     "random|shared-prefix|multi-turn|agent-tree|cold-fan-out|trace", "NAME", "random", NULL,
+     "what requests share"},
+    {"num-prompts", 0, KIND_U32, SERVING, AT(bench.n_prompts), 0, 1, 1000000, NULL, "N", NULL,
+     "32; all of a trace", "requests of random, cold-fan-out and trace"},
+    {"input-len", 0, KIND_U32, SERVING, AT(bench.input_tokens), 0, 1, CONTEXT_MAX, NULL, "TOKENS",
+     "128", NULL, "of a request's own text (of each turn, each branch)"},
+    {"prefix-len", 0, KIND_U32, SERVING, AT(bench.prefix_tokens), 0, 0, CONTEXT_MAX, NULL,
+     "TOKENS", "512", NULL, "of a group's prefix, a conversation's begin, a trunk"},
+    {"output-len", 0, KIND_U32, SERVING, AT(bench.output_tokens), 0, 1, CONTEXT_MAX, NULL,
+     "TOKENS", "64", NULL, "of every answer"},
+    {"range-ratio", 0, KIND_DOUBLE, SERVING, AT(bench.range_ratio), 0, 0, 1, NULL, "F", "1", NULL,
+     "own texts have from this share of --input-len to all of it"},
+    {"groups", 0, KIND_U32, SERVING, AT(bench.n_groups), 0, 1, 1000000, NULL, "N", "6", NULL,
+     "prefixes of shared-prefix, conversations of multi-turn, trees of agent-tree"},
+    {"prompts-per-group", 0, KIND_U32, SERVING, AT(bench.n_per_group), 0, 1, 10000, NULL, "N", "4",
+     NULL, "requests for each prefix, turns of a conversation"},
+    {"depth", 0, KIND_U32, SERVING, AT(bench.depth), 0, 1, 64, NULL, "N", "3", NULL,
+     "agent-tree: levels of answers"},
+    {"fan-out", 0, KIND_U32, SERVING, AT(bench.fan_out), 0, 1, 1000, NULL, "N", "3", NULL,
+     "agent-tree: requests that continue an answer"},
+    {"trace", 0, KIND_TEXT, SERVING, AT(bench.trace_path), 0, 0, 0, NULL, "FILE", NULL, "-",
+     "requests in Mooncake's format: timestamp, input_length, output_length, hash_ids"},
+    {"scale", 0, KIND_DOUBLE, SERVING, AT(bench.trace_scale), 0, 0.000001, 1000, NULL, "F", "1",
+     NULL, "trace: lengths are multiplied by this"},
+    {"speed", 0, KIND_DOUBLE, SERVING, AT(bench.trace_speed), 0, 0.000001, 1e6, NULL, "F", "1",
+     NULL, "trace: time runs so many times faster"},
+    {"max-concurrency", 0, KIND_U32, SERVING, AT(bench.n_concurrent_max), 0, 1, 65536, NULL, "N",
+     NULL, "not set", "requests under way at the same time"},
+    {"request-rate", 0, KIND_DOUBLE, SERVING, AT(bench.request_rate), 0, 0.000001, 1e6, NULL, "R",
+     NULL, "inf: all at once", "requests that arrive per second, at random (Poisson)"},
+    {"rounds", 0, KIND_U32, SERVING, AT(bench.n_rounds), 0, 1, 64, NULL, "N", "1", NULL,
+     "repetitions with new texts; servers take turns in each"},
+    {"seed", 0, KIND_U64, SERVING, AT(bench.seed), 0, 0, 9007199254740992.0, NULL, "N", "1", NULL,
+     "where texts, lengths and arrivals come from"},
+    {"seed", 0, KIND_U64, ONE_BATCH, AT(bench.seed), 0, 0, 9007199254740992.0, NULL, "N", "1",
+     NULL, "where the ids of prompts come from"},
+    {"warmup-requests", 0, KIND_U32, SERVING, AT(bench.n_warmup), 0, 0, 10000, NULL, "N", "1", NULL,
+     "requests sent before the first round and not counted"},
+    {"timeout", 0, KIND_DOUBLE, SERVING, AT(bench.timeout_seconds), 0, 0.001, 1e6, NULL, "SECONDS",
+     "3600", NULL, "give a request up after that"},
+    {"flush-cache", 0, KIND_SWITCH, SERVING, AT(bench.flushes_cache), 0, 0, 0, NULL, NULL, NULL,
+     NULL, "empty the server's cache before each round (POST /flush_cache)"},
+    {"ignore-eos", 0, KIND_CHOICE, SERVING, AT(bench.ignore_eos), 0, 0, 0, "on|off", "WHEN", "on",
+     NULL, "ask for answers of the whole length"},
+    {"extra-request-body", 0, KIND_TEXT, SERVING, AT(bench.extra_body), 0, 0, 0, NULL, "JSON", NULL,
+     "-", "members added to every request, or instead of ours"},
+    {"allow-errors", 0, KIND_SWITCH, SERVING, AT(bench.allows_errors), 0, 0, 0, NULL, NULL, NULL,
+     NULL, "exit with 0 although requests failed"},
+    {"output-file", 0, KIND_TEXT, SERVING, AT(bench.result_path), 0, 0, 0, NULL, "FILE", NULL, "-",
+     "append each round's result to this file as a JSON line"},
+    {"output-details", 0, KIND_SWITCH, SERVING, AT(bench.has_details), 0, 0, 0, NULL, NULL, NULL,
+     NULL, "every request in the JSON: latencies, gaps, tokens, errors"},
 
     {"special", 0, KIND_SWITCH, COMMAND_TOKENIZE, AT(special), 0, 0, 0, NULL, NULL, NULL, NULL,
      "add what the model's post-processor adds (a begin token, for one)"},
@@ -209,6 +298,20 @@ static const struct flag flags[] = {
      "the safetensors file to write (required)"},
     {"out", 'o', KIND_TEXT, COMMAND_INSPECT, AT(out_path), 0, 0, 0, NULL, "FILE", NULL, NULL,
      "where --tensor goes"},
+
+    {"include", 0, KIND_LIST, COMMAND_PULL, AT(includes), 0, 0, 0, NULL, "PATTERN", NULL,
+     "what radish needs",
+     "fetch the files that match, like '*Q4_K_M*'; '*' also matches '/'; may be repeated"},
+    {"exclude", 0, KIND_LIST, COMMAND_PULL, AT(excludes), 0, 0, 0, NULL, "PATTERN", NULL, "none",
+     "of these, leave out those that match; may be repeated"},
+    {"revision", 0, KIND_TEXT, COMMAND_PULL, AT(revision), 0, 0, 0, NULL, "REV", NULL, "main",
+     "a branch, a tag or a commit; the same as ORG/NAME@REV"},
+    {"retries", 0, KIND_U32, COMMAND_PULL, AT(n_retries), 0, 0, 1000, NULL, "N", "5", NULL,
+     "tries after the first, with growing pauses, when the network or the hub fails"},
+    {"stall-timeout", 0, KIND_U32, COMMAND_PULL, AT(stall_seconds), 0, 1, 3600, NULL, "SECONDS",
+     "30", NULL, "give up a transfer that brings nothing for so long, and try again"},
+    {"json", 0, KIND_SWITCH, COMMAND_LIST, AT(json), 0, 0, 0, NULL, NULL, NULL, NULL,
+     "print a JSON object for each model, one a line"},
 };
 /* clang-format on */
 
@@ -350,6 +453,34 @@ static int store_origin(struct args *args, const struct command *command, const 
     return -1;
 }
 
+static int store_item(const struct command *command, const struct flag *flag, const char *text,
+                      struct args_list *list) {
+    if (!*text) return args_refuse(command, "--%s wants a value, not an empty text", flag->name);
+    if (list->n == ARGS_PATTERNS_MAX)
+        return args_refuse(command, "--%s can be given %d times", flag->name, ARGS_PATTERNS_MAX);
+    list->items[list->n++] = text;
+    return -1;
+}
+
+/* What is given replaces the default, and an earlier list. */
+static int store_numbers(const struct command *command, const struct flag *flag, const char *text,
+                         struct args_numbers *numbers) {
+    numbers->n = 0;
+    for (const char *c = text;; c++) {
+        char one[24];
+        uint64_t number;
+        size_t n = strcspn(c, ",");
+        if (numbers->n == ARGS_NUMBERS_MAX)
+            return args_refuse(command, "--%s takes at most %d numbers", flag->name, ARGS_NUMBERS_MAX);
+        snprintf(one, sizeof one, "%.*s", n < sizeof one ? (int)n : (int)sizeof one, c);
+        int rc = store_u64(command, flag, one, (uint64_t)flag->max, &number);
+        if (rc >= 0) return rc;
+        numbers->items[numbers->n++] = (uint32_t)number;
+        c += n;
+        if (!*c) return -1;
+    }
+}
+
 /* Puts one value (NULL for a switch) where its row says. -1, or EXIT_USAGE after a message. `text`
  * must outlive args. */
 static int store(struct args *args, const struct command *command, const struct flag *flag,
@@ -381,6 +512,8 @@ static int store(struct args *args, const struct command *command, const struct 
         return store_u64(command, flag, text, UINT64_MAX, (uint64_t *)at);
     case KIND_DOUBLE: return store_double(command, flag, text, (double *)at);
     case KIND_KERNEL: return store_kernel(args, command, text);
+    case KIND_LIST: return store_item(command, flag, text, (struct args_list *)(void *)at);
+    case KIND_NUMBERS: return store_numbers(command, flag, text, (struct args_numbers *)(void *)at);
     case KIND_API_KEY: return store_api_key(args, command, text);
     case KIND_ORIGIN: return store_origin(args, command, text);
     }

@@ -23,10 +23,48 @@ enum {
     COMMAND_LOGITS = 1u << 6,
     COMMAND_INSPECT = 1u << 7,
     COMMAND_INFO = 1u << 8,
-    COMMAND_BENCH = 1u << 9
+    COMMAND_BENCH = 1u << 9,
+    COMMAND_PULL = 1u << 10,
+    COMMAND_BENCH_ONE_BATCH = 1u << 11,
+    COMMAND_BENCH_SERVING = 1u << 12,
+    COMMAND_LIST = 1u << 13
 };
 
 enum { ARGS_API_KEYS_MAX = 64, ARGS_ORIGINS_MAX = 64 };
+
+enum { ARGS_PATTERNS_MAX = 32, ARGS_NUMBERS_MAX = 16 };
+
+/* Of a flag that may be repeated. */
+struct args_list {
+    const char *items[ARGS_PATTERNS_MAX];
+    uint32_t n;
+};
+
+/* "1,4,16" */
+struct args_numbers {
+    uint32_t items[ARGS_NUMBERS_MAX];
+    uint32_t n;
+};
+
+/* bench one-batch and bench serving */
+struct args_bench {
+    struct args_numbers batch_sizes, input_lens, output_lens;
+    const char *run_name, *result_path, *prompt_path;
+    uint32_t log_decode_step, cut_len;
+    bool checks; /* --correctness-test */
+
+    struct args_list urls, labels;
+    const char *api_key, *model_name, *trace_path, *extra_body;
+    uint32_t endpoint; /* enum load_endpoint */
+    uint32_t workload; /* enum workload_kind */
+    uint32_t n_prompts, n_concurrent_max, n_warmup, n_rounds;
+    uint32_t n_groups, n_per_group, depth, fan_out;
+    uint32_t prefix_tokens, input_tokens, output_tokens;
+    uint32_t ignore_eos; /* 0: on */
+    double range_ratio, request_rate, timeout_seconds, trace_scale, trace_speed;
+    uint64_t seed;
+    bool flushes_cache, has_details, allows_errors;
+};
 
 struct args {
     const char *model; /* the positional argument (of bench, a name), or NULL where a command can do
@@ -68,12 +106,18 @@ struct args {
     /* tokenize, detokenize, render, run, inspect, logits, bench */
     bool json, jsonl, special, skip_special;
     uint64_t n_nodes_max; /* bench */
+    struct args_bench bench;
     const char *template_path;
     const char *now;
     const char *tensor;
     const char *out_path;
     const char *tokens;
     uint32_t n_warm;
+
+    /* pull, list */
+    struct args_list includes, excludes;
+    const char *revision;
+    uint32_t n_retries, stall_seconds;
 
     char **kept; /* [n_kept] strings that the fields above borrow */
     size_t n_kept;
