@@ -129,19 +129,28 @@ static enum MHD_Result send_response(struct exchange *ex, unsigned status,
 
 static enum MHD_Result send_reply(struct exchange *ex, bool must_close) {
     struct reply *reply = &ex->reply;
-    uint64_t n_bytes = reply->body.len;
     static const char no_memory[] = "{\"error\":{\"message\":\"out of memory\",\"type\":"
                                     "\"server_error\",\"param\":null,\"code\":null}}";
-    bool has_failed = reply->body.failed || !reply->body.data;
-    struct MHD_Response *response =
-        has_failed ? MHD_create_response_from_buffer(
-                         sizeof no_memory - 1, (void *)(uintptr_t)no_memory, MHD_RESPMEM_PERSISTENT)
-                   : MHD_create_response_from_buffer(reply->body.len, reply->body.data,
-                                                     MHD_RESPMEM_MUST_FREE);
+    const struct reply_constant *constant = &reply->constant;
+    uint64_t n_bytes = constant->data ? constant->len : reply->body.len;
+    bool has_failed = !constant->data && (reply->body.failed || !reply->body.data);
+    struct MHD_Response *response;
+    if (has_failed)
+        response = MHD_create_response_from_buffer(
+            sizeof no_memory - 1, (void *)(uintptr_t)no_memory, MHD_RESPMEM_PERSISTENT);
+    else if (constant->data)
+        response = MHD_create_response_from_buffer(constant->len, (void *)(uintptr_t)constant->data,
+                                                   MHD_RESPMEM_PERSISTENT);
+    else
+        response = MHD_create_response_from_buffer(reply->body.len, reply->body.data,
+                                                   MHD_RESPMEM_MUST_FREE);
     if (!response) return MHD_NO;
-    if (!has_failed) buf_init(&reply->body, 0); /* The response has taken its memory. */
+    if (!has_failed && !constant->data)
+        buf_init(&reply->body, 0); /* The response has taken its memory. */
     const char *type = reply->content_type ? reply->content_type : "application/json";
     MHD_add_response_header(response, "Content-Type", has_failed ? "application/json" : type);
+    for (const char *const *h = constant->headers; h && *h; h += 2)
+        MHD_add_response_header(response, h[0], h[1]);
     for (uint32_t i = 0; i < reply->n_headers; i++)
         MHD_add_response_header(response, reply->headers[i].name, reply->headers[i].value);
     must_close = must_close || atomic_load(&ex->server->is_stopping);
