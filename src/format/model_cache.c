@@ -262,7 +262,7 @@ static uint64_t gguf_bytes(const struct scan *scan, size_t first) {
     const char *path = scan->files[first].path, *of = strstr(path, "-00001-of-");
     for (size_t i = first + 1; of && i < scan->n; i++) {
         if (strncmp(scan->files[i].path, path, (size_t)(of - path)) != 0) break;
-        if (!scan_is_gguf_model(&scan->files[i])) bytes += scan->files[i].bytes;
+        if (!model_gguf_is_model(scan->files[i].path)) bytes += scan->files[i].bytes;
     }
     return bytes;
 }
@@ -276,14 +276,14 @@ static enum radish_status list_repo(const char *folder, const char *name,
     enum radish_status status = scan_folder(folder, &scan, err);
     for (size_t i = 0; i < scan.n; i++) {
         bytes += scan.files[i].bytes;
-        n_ggufs += scan_is_gguf_model(&scan.files[i]);
+        n_ggufs += model_gguf_is_model(scan.files[i].path);
     }
     if (status == RADISH_OK && scan_has_safetensors(&scan))
         status = add_entry(list, name, mem_strndup(folder, strlen(folder)), bytes, err);
     else
         for (size_t i = 0; status == RADISH_OK && i < scan.n; i++) {
             char quant[MODEL_QUANT_MAX], full[512];
-            if (!scan_is_gguf_model(&scan.files[i])) continue;
+            if (!model_gguf_is_model(scan.files[i].path)) continue;
             model_quant_of(scan.files[i].path, quant);
             snprintf(full, sizeof full, "%s:%s", name, quant);
             status = add_entry(list, full, path_join(folder, scan.files[i].path),

@@ -82,11 +82,16 @@ enum { MODEL_QUANT_MAX = 64 };
  * "x/Small-1B-Q4_K_M-00001-of-00003.gguf", "UD-Q4_K_XL" of "Small-UD-Q4_K_XL.gguf". */
 void model_quant_of(const char *path, char quant_out[MODEL_QUANT_MAX]);
 
-/* Whether a GGUF file is what :QUANT asks for, in any case: its quant is that, or its name ends in
- * it. */
-bool model_quant_matches(const char *path, const char *quant);
+/* The number of a part, "x-00002-of-00005.gguf", else 1; *stem_len_out: bytes of path before that
+ * suffix or ".gguf", which all parts share. */
+unsigned model_gguf_part(const char *path, size_t *stem_len_out);
 
-/* Whether a GGUF file is no model of its own: a projector for images, an importance matrix. */
-bool model_gguf_is_companion(const char *path);
+/* Whether a file begins a GGUF model: no later part, and no companion of one (a projector for
+ * images, an importance matrix). */
+bool model_gguf_is_model(const char *path);
+
+/* The same, and it is what :QUANT asks for ("" = any), in upper or lower case: exactly its quant,
+ * or, with exact false, its name ends in that after a separator. */
+bool model_gguf_is_meant(const char *path, const char *quant, bool exact);
 
 #endif

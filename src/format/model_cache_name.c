@@ -89,18 +89,24 @@ char *model_name_folder(const struct model_name *name) {
 
 /* ---- GGUF files ---- */
 
-/* The file's name without folder, ".gguf" and "-00001-of-00003": *len_out bytes from the result. */
+unsigned model_gguf_part(const char *path, size_t *stem_len_out) {
+    size_t len = strlen(path);
+    unsigned part = 1, count;
+    int used = 0;
+    if (path_has_suffix(path, ".gguf")) len -= sizeof ".gguf" - 1;
+    *stem_len_out = len;
+    if (len < SPLIT_LEN ||
+        sscanf(path + len - SPLIT_LEN, "-%5u-of-%5u%n", &part, &count, &used) != 2 ||
+        used != SPLIT_LEN)
+        return 1;
+    *stem_len_out = len - SPLIT_LEN;
+    return part;
+}
+
+/* The file's name without folder and suffixes: *len_out bytes from the result. */
 static const char *stem_of(const char *path, size_t *len_out) {
     const char *base = path_base(path);
-    size_t len = strlen(base);
-    unsigned part, count;
-    int used = 0;
-    if (path_has_suffix(base, ".gguf")) len -= sizeof ".gguf" - 1;
-    if (len > SPLIT_LEN &&
-        sscanf(base + len - SPLIT_LEN, "-%5u-of-%5u%n", &part, &count, &used) == 2 &&
-        used == SPLIT_LEN)
-        len -= SPLIT_LEN;
-    *len_out = len;
+    model_gguf_part(base, len_out);
     return base;
 }
 
@@ -115,15 +121,22 @@ void model_quant_of(const char *path, char quant_out[MODEL_QUANT_MAX]) {
     quant_out[len - start] = '\0';
 }
 
-bool model_quant_matches(const char *path, const char *quant) {
+bool model_gguf_is_model(const char *path) {
+    size_t len;
+    const char *base = path_base(path);
+    return path_has_suffix(base, ".gguf") && model_gguf_part(base, &len) == 1 &&
+           !strstr(base, "mmproj") && !strstr(base, "imatrix");
+}
+
+bool model_gguf_is_meant(const char *path, const char *quant, bool exact) {
+    char own[MODEL_QUANT_MAX];
     size_t len;
     const char *stem = stem_of(path, &len);
     const size_t n = strlen(quant);
-    if (!n || n > len || strncasecmp(stem + len - n, quant, n) != 0) return false;
+    if (!model_gguf_is_model(path)) return false;
+    if (!n) return true;
+    model_quant_of(path, own);
+    if (exact) return !strcasecmp(own, quant);
+    if (n > len || strncasecmp(stem + len - n, quant, n) != 0) return false;
     return n == len || strchr("-._", stem[len - n - 1]) != NULL;
-}
-
-bool model_gguf_is_companion(const char *path) {
-    const char *base = path_base(path);
-    return strstr(base, "mmproj") || strstr(base, "imatrix");
 }

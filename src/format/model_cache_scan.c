@@ -12,14 +12,12 @@
 #include "base/file_map.h"
 #include "base/mem.h"
 #include "base/status.h"
-#include "gguf_split.h"
 #include "path.h"
 
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 
 enum { LEVELS = 2, FILES_MAX = 100000 };
@@ -127,27 +125,12 @@ bool scan_has_safetensors(const struct scan *scan) {
     return false;
 }
 
-bool scan_is_gguf_model(const struct scan_file *file) {
-    return path_has_suffix(file->path, ".gguf") && !gguf_split_is_later_part(file->path) &&
-           !model_gguf_is_companion(file->path);
-}
-
-/* Whether file i is meant: a quant that is exactly that wins over one that only ends in it. */
-static bool is_meant(const struct scan_file *file, const char *quant, bool exact) {
-    char own[MODEL_QUANT_MAX];
-    if (!scan_is_gguf_model(file)) return false;
-    if (!*quant) return true;
-    if (!exact) return model_quant_matches(file->path, quant);
-    model_quant_of(file->path, own);
-    return strcasecmp(own, quant) == 0;
-}
-
 static size_t count_meant(const struct scan *scan, const char *quant, bool exact,
                           const struct scan_file **first_out) {
     size_t n = 0;
     *first_out = NULL;
     for (size_t i = 0; i < scan->n; i++) {
-        if (!is_meant(&scan->files[i], quant, exact)) continue;
+        if (!model_gguf_is_meant(scan->files[i].path, quant, exact)) continue;
         if (!n++) *first_out = &scan->files[i];
     }
     return n;
@@ -159,7 +142,7 @@ static void list_quants(const struct scan *scan, const char *quant, char *text, 
     text[0] = '\0';
     for (size_t i = 0; i < scan->n && used + MODEL_QUANT_MAX + 8 < size; i++) {
         char own[MODEL_QUANT_MAX];
-        if (!is_meant(&scan->files[i], quant, /*exact=*/false)) continue;
+        if (!model_gguf_is_meant(scan->files[i].path, quant, /*exact=*/false)) continue;
         model_quant_of(scan->files[i].path, own);
         used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "", own);
     }

@@ -29,11 +29,8 @@ enum radish_status scan_names(const char *folder, bool files, struct scan *scan_
 
 bool scan_has_safetensors(const struct scan *scan); /* at the top */
 
-/* Whether the file begins a GGUF model: no later part, no companion. */
-bool scan_is_gguf_model(const struct scan_file *file);
-
-/* The model of `folder` that name->quant means: the folder itself, or one of its GGUF files.
- * `shown` is the name without quant, for errors. Caller frees *path_out with free(). */
+/* The model of `folder` that quant ("" = not said) means: the folder itself, or one of its GGUF
+ * files. `shown` is the name without quant, for errors. Caller frees *path_out with free(). */
 enum radish_status scan_pick(const char *folder, const char *quant, const char *shown,
                              char **path_out, struct radish_error *err) RADISH_CHECK_RESULT;
 
