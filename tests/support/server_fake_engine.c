@@ -40,6 +40,7 @@ struct fake_request {
     struct radish_request request; /* its pointers are not used after submit, but prompt is ours */
     int32_t *prompt;
     char stop[RADISH_STOP_BYTES_MAX + 1];
+    int32_t named[RADISH_LOGPROB_IDS_MAX];
     uint64_t slots;
     bool is_aborted;
     bool is_told_prompt;
@@ -218,8 +219,10 @@ static int32_t output_id(const struct fake_request *r, uint32_t choice_idx, uint
     return r->prompt[first + (k + choice_idx + seed) % n];
 }
 
+enum { LISTED_MAX = RADISH_TOP_LOGPROBS_MAX + RADISH_LOGPROB_IDS_MAX };
+
 static void fill_token(const struct fake_request *r, int32_t id, struct radish_token *token,
-                       struct radish_logprob tops[RADISH_TOP_LOGPROBS_MAX]) {
+                       struct radish_logprob tops[LISTED_MAX]) {
     bool is_bad = fake.has_bad_logprobs;
     *token = (struct radish_token){.id = id};
     if (!r->request.logprobs) return;
@@ -230,6 +233,12 @@ static void fill_token(const struct fake_request *r, int32_t id, struct radish_t
     for (uint32_t i = 0; i < token->n_top; i++)
         tops[i] = (struct radish_logprob){.id = (id + (int32_t)i) % 256,
                                           .logprob = is_bad ? NAN : -0.5f - (float)i};
+    struct radish_logprob *named = tops + token->n_top;
+    token->n_named = r->request.n_logprob_ids;
+    token->named = named;
+    for (uint32_t i = 0; i < token->n_named; i++)
+        named[i] = (struct radish_logprob){.id = r->named[i],
+                                           .logprob = is_bad ? -INFINITY : -(float)r->named[i]};
 }
 
 static struct radish_usage usage_of(const struct fake_request *r, uint32_t choice_idx) {
@@ -267,13 +276,14 @@ static void free_request(struct fake_request *r) {
 /* The prompt's logprobs, before the first output. */
 static void add_prompt(struct fake_request *r, struct radish_event *event,
                        struct radish_token *tokens) {
-    static struct radish_logprob tops[FAKE_CONTEXT + 1][RADISH_TOP_LOGPROBS_MAX];
-    if (r->is_told_prompt || !r->request.prompt_logprobs) return;
-    for (size_t i = 0; i < r->request.n_prompt; i++)
+    static struct radish_logprob tops[FAKE_CONTEXT + 1][LISTED_MAX];
+    uint32_t first = r->request.prompt_logprobs_from;
+    if (r->is_told_prompt || !r->request.prompt_logprobs || first == r->request.n_prompt) return;
+    for (size_t i = first; i < r->request.n_prompt; i++)
         fill_token(r, r->prompt[i], &tokens[i], tops[i]);
-    tokens[0] = (struct radish_token){.id = r->prompt[0]};
-    event->prompt_tokens = tokens;
-    event->n_prompt_tokens = (uint32_t)r->request.n_prompt;
+    tokens[first] = (struct radish_token){.id = r->prompt[first]};
+    event->prompt_tokens = tokens + first;
+    event->n_prompt_tokens = (uint32_t)r->request.n_prompt - first;
     r->is_told_prompt = true;
 }
 
@@ -290,7 +300,7 @@ static enum radish_finish finish_of(const struct fake_request *r, const struct f
 static void step_choice(struct radish_engine *e, struct fake_request *r, uint32_t choice_idx) {
     static struct radish_token prompt_tokens[FAKE_CONTEXT + 1];
     struct fake_choice *choice = &r->choices[choice_idx];
-    struct radish_logprob tops[RADISH_TOP_LOGPROBS_MAX];
+    struct radish_logprob tops[LISTED_MAX];
     struct radish_token token;
     struct radish_event event = {.choice_idx = choice_idx, .tokens = &token};
     bool is_empty = r->request.has_max_new_tokens && !r->request.max_new_tokens;
@@ -409,6 +419,7 @@ enum radish_status radish_engine_submit(struct radish_engine *e,
     r->prompt = memcpy(prompt, request->prompt, request->n_prompt * sizeof *prompt);
     r->n_running = r->request.n = request->n ? request->n : 1;
     if (request->n_stop) strcpy(r->stop, request->stop[0]);
+    for (uint32_t i = 0; i < request->n_logprob_ids; i++) r->named[i] = request->logprob_ids[i];
     r->slots = request->n_prompt;
     pthread_mutex_lock(&e->lock);
     bool is_full = e->n_requests == REQUESTS_MAX || e->is_closing;

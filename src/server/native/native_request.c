@@ -199,8 +199,8 @@ static enum radish_status read_names(const struct reader *reader, struct native_
     return openai_rid_read(val, &call->rid, reader->err);
 }
 
-/* The sampling parameters of the reader's prompt; first: those of the first prompt, which stand for
- * all when there is one object, and have the n of all. */
+/* The sampling parameters of the reader's prompt; first: what they made of the first prompt, which
+ * stands for all when there is one object, and has the n of all. */
 static enum radish_status read_sampling(const struct reader *reader, field_unknown_fn on_unknown,
                                         void *user, const struct native_call *first,
                                         struct native_call *call) {
@@ -212,8 +212,7 @@ static enum radish_status read_sampling(const struct reader *reader, field_unkno
                                "sampling_params must be an object or a list of them, not %s",
                                json_type_name(val));
     if (reader->idx && !yyjson_is_arr(json_get(reader->root, name))) {
-        call->asked = first->asked;
-        call->has_max = first->has_max;
+        *call = *first;
         return RADISH_OK;
     }
     RADISH_TRY(field_table_check(&fields, val, SAMPLING, on_unknown, user, reader->err));
@@ -245,6 +244,7 @@ enum radish_status native_request_read(yyjson_val *root, const struct radish_sam
                                        struct native_request *request_out,
                                        struct radish_error *err) {
     struct native_request *r = request_out;
+    struct native_call first = {0};
     int32_t priority = 0;
     *r = (struct native_request){0};
     RADISH_TRY(field_table_check(&fields, root, TOP, on_unknown, user, err));
@@ -259,7 +259,8 @@ enum radish_status native_request_read(yyjson_val *root, const struct radish_sam
         struct native_call *call = &r->calls[i];
         struct reader reader = {.root = root, .arena = arena, .request = r, .idx = i, .err = err};
         call->asked.sampling = *defaults;
-        RADISH_TRY(read_sampling(&reader, on_unknown, user, r->calls, call));
+        RADISH_TRY(read_sampling(&reader, on_unknown, user, &first, call));
+        if (!i) first = *call;
         RADISH_TRY(read_logprobs(&reader, call));
         RADISH_TRY(read_names(&reader, call));
         call->asked.priority = priority;
