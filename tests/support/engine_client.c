@@ -57,8 +57,12 @@ static void take_prompt(struct client *client, const struct radish_event *event)
     client->choices[0].is_valid &= client->choices[0].n_ids == 0 && !client->n_prompt_tokens;
     client->n_prompt_tokens = event->n_prompt_tokens;
     for (uint32_t i = 0; i < event->n_prompt_tokens && i < CLIENT_TOKENS_MAX; i++) {
-        client->prompt_tokens[i] = event->prompt_tokens[i];
-        client->prompt_tokens[i].top = NULL;
+        const struct radish_token *token = &event->prompt_tokens[i];
+        const struct radish_logprob none = {.id = -1};
+        client->prompt_tokens[i] = *token;
+        client->prompt_tokens[i].top = client->prompt_tokens[i].named = NULL;
+        client->prompt_top0[i] = token->n_top ? token->top[0] : none;
+        client->prompt_named[i] = token->n_named ? token->named[token->n_named - 1] : none;
     }
 }
 
@@ -72,6 +76,9 @@ static void take_tokens(struct client_choice *choice, const struct radish_event 
         choice->n_ids++;
         choice->n_top = token->n_top;
         if (token->n_top) choice->top0 = token->top[0];
+        choice->n_named = token->n_named;
+        if (token->n_named)
+            memcpy(choice->named, token->named, token->n_named * sizeof *choice->named);
     }
     choice->is_valid &= utf8_valid_prefix(event->text, event->text_len) == event->text_len;
     choice->is_valid &= choice->text_len + event->text_len < sizeof choice->text;

@@ -16,7 +16,9 @@ struct client_choice {
     uint32_t n_ids;
     uint32_t n_top;             /* of the last token */
     struct radish_logprob top0; /* best of the last token */
-    char text[16384];           /* [text_len] and a NUL */
+    uint32_t n_named;           /* of the last token */
+    struct radish_logprob named[RADISH_LOGPROB_IDS_MAX];
+    char text[16384]; /* [text_len] and a NUL */
     size_t text_len;
     enum radish_finish finish;
     enum radish_status status;
@@ -34,7 +36,9 @@ struct client {
     uint64_t request;
     uint32_t n_choices, n_ended;
     struct client_choice choices[CLIENT_CHOICES_MAX];
-    struct radish_token prompt_tokens[CLIENT_TOKENS_MAX]; /* top is NULL */
+    struct radish_token prompt_tokens[CLIENT_TOKENS_MAX];  /* top and named are NULL */
+    struct radish_logprob prompt_top0[CLIENT_TOKENS_MAX];  /* best of each; id -1: none */
+    struct radish_logprob prompt_named[CLIENT_TOKENS_MAX]; /* the last named of each; id -1: none */
     uint32_t n_prompt_tokens;
     void *extra;           /* of the test: for an on_logits that needs more */
     uint32_t abort_at_ids; /* abort from the callback after this many tokens; 0 = never */

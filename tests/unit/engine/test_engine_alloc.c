@@ -66,6 +66,9 @@ static void test_the_step_path_allocates_nothing(void **state) {
         request.logprobs = true;
         request.n_top_logprobs = 5;
         request.prompt_logprobs = i == 2;
+        request.prompt_logprobs_from = 10;
+        request.logprob_ids = prompt;
+        request.n_logprob_ids = 7;
         request.stop = stops;
         request.n_stop = i == 3 ? 0 : 2;
         request.on_event = on_event;
@@ -120,6 +123,8 @@ static void test_building_a_request_survives_every_failed_allocation(void **stat
     request.min_new_tokens = 2;
     request.prompt_logprobs = true;
     request.n_top_logprobs = 5;
+    request.logprob_ids = prompt;
+    request.n_logprob_ids = 3;
     request.on_event = on_event;
 
     assert_true(alloc_fail_each(attempt_build, &request) > 8);

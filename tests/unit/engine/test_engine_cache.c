@@ -57,6 +57,31 @@ static struct radish_engine_info info_now(void) {
     return info;
 }
 
+static void test_prompt_logprobs_take_from_the_cache_what_lies_before_them(void **state) {
+    (void)state;
+    static const uint32_t froms[] = {0, 1, 37, 180, 199, 200};
+    struct radish_engine_options options = {
+        .kv_tokens_max = 2000, .context_tokens = 512, .chunk_tokens = 64};
+    open_engine(&options);
+    for (uint32_t i = 0; i < sizeof froms / sizeof *froms; i++) {
+        struct radish_request request = client_request(prompts[0], 200, 4);
+        request.logprobs = request.prompt_logprobs = request.is_cache_off = true;
+        request.prompt_logprobs_from = froms[i];
+        client_run(clients[1], engine, &request);
+        request.is_cache_off = false;
+        if (!i) assert_int_equal(run_cached(&request), 0);
+
+        assert_int_equal(run_cached(&request), froms[i] < 199 ? froms[i] : 199);
+        assert_int_equal(clients[0]->n_prompt_tokens, 200 - froms[i]);
+        for (uint32_t j = 0; j < 200 - froms[i]; j++)
+            assert_true(clients[0]->prompt_tokens[j].logprob ==
+                        clients[1]->prompt_tokens[j].logprob);
+        assert_memory_equal(clients[0]->choices[0].logprobs, clients[1]->choices[0].logprobs,
+                            4 * sizeof(float));
+    }
+    close_engine();
+}
+
 static void test_cached_tokens_are_reported(void **state) {
     (void)state;
     struct radish_engine_options options = {.kv_tokens_max = 2000, .context_tokens = 512};
@@ -257,6 +282,7 @@ static void test_unknown_policies_are_refused_with_those_there_are(void **state)
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cached_tokens_are_reported),
+        cmocka_unit_test(test_prompt_logprobs_take_from_the_cache_what_lies_before_them),
         cmocka_unit_test(test_a_request_or_an_engine_can_do_without_the_cache),
         cmocka_unit_test(test_several_choices_compute_the_prompt_once),
         cmocka_unit_test(test_choices_end_together_when_the_first_never_samples),

@@ -9,6 +9,8 @@
 #include "text/detok_stream.h"
 #include "text/tokenizer.h"
 
+#include <math.h>
+
 static struct radish_model *model;
 static struct radish_engine *engine;
 static struct client *client, *other;
@@ -246,6 +248,67 @@ static void test_prompt_logprobs_come_once_and_agree_with_generation(void **stat
         assert_true(client->prompt_tokens[N_PROMPT + i].has_logprob);
         assert_int_equal(client->prompt_tokens[N_PROMPT + i].id, all[N_PROMPT + i]);
         assert_true(client->prompt_tokens[N_PROMPT + i].logprob == other->choices[0].logprobs[i]);
+    }
+}
+
+static void test_named_ids_have_the_logprobs_that_they_have_when_chosen(void **state) {
+    (void)state;
+    struct radish_request request = greedy();
+    request.logprobs = true;
+    client_run(other, engine, &request);
+    const struct client_choice *plain = &other->choices[0];
+    const int32_t named[] = {0, 511, plain->ids[N_NEW - 1]};
+    request.logprob_ids = named;
+    request.n_logprob_ids = 3;
+    client_run(client, engine, &request);
+    assert_true(is_same(answer(), plain));
+    assert_int_equal(answer()->n_named, 3);
+    for (uint32_t i = 0; i < 3; i++) assert_int_equal(answer()->named[i].id, named[i]);
+    assert_true(answer()->named[2].logprob == plain->logprobs[N_NEW - 1]);
+    assert_true(answer()->named[0].logprob < answer()->named[2].logprob);
+
+    /* Over the vocabulary, 64 at a time, probabilities add up to one. */
+    double sum = 0;
+    int32_t part[RADISH_LOGPROB_IDS_MAX];
+    request.logprob_ids = part;
+    request.n_logprob_ids = RADISH_LOGPROB_IDS_MAX;
+    for (int32_t first = 0; first < 512; first += RADISH_LOGPROB_IDS_MAX) {
+        for (int32_t i = 0; i < RADISH_LOGPROB_IDS_MAX; i++) part[i] = first + i;
+        client_run(client, engine, &request);
+        for (int32_t i = 0; i < RADISH_LOGPROB_IDS_MAX; i++)
+            sum += exp((double)answer()->named[i].logprob);
+    }
+    assert_true(fabs(sum - 1) < 1e-4);
+}
+
+static void test_prompt_logprobs_from_a_token_on_are_the_tail_of_all_of_them(void **state) {
+    (void)state;
+    static const uint32_t froms[] = {0, 1, N_PROMPT - 2, N_PROMPT - 1, N_PROMPT};
+    static const int32_t named[] = {7, 300};
+    struct radish_request request = greedy();
+    request.prompt_logprobs = true;
+    request.n_top_logprobs = 2;
+    request.logprob_ids = named;
+    request.n_logprob_ids = 2;
+    client_run(other, engine, &request);
+    assert_int_equal(other->n_prompt_tokens, N_PROMPT);
+    for (uint32_t i = 0; i < sizeof froms / sizeof *froms; i++) {
+        request.prompt_logprobs_from = froms[i];
+        client_run(client, engine, &request);
+        assert_true(is_same(answer(), &other->choices[0]));
+        assert_int_equal(client->n_prompt_tokens, N_PROMPT - froms[i]);
+        for (uint32_t j = 0; j < client->n_prompt_tokens; j++) {
+            const struct radish_token *want = &other->prompt_tokens[froms[i] + j];
+            assert_int_equal(client->prompt_tokens[j].id, want->id);
+            assert_int_equal(client->prompt_tokens[j].has_logprob, j > 0);
+            if (!j) continue;
+            assert_true(client->prompt_tokens[j].logprob == want->logprob);
+            assert_memory_equal(&client->prompt_top0[j], &other->prompt_top0[froms[i] + j],
+                                sizeof *client->prompt_top0);
+            assert_memory_equal(&client->prompt_named[j], &other->prompt_named[froms[i] + j],
+                                sizeof *client->prompt_named);
+            assert_int_equal(client->prompt_named[j].id, 300);
+        }
     }
 }
 
@@ -677,6 +740,8 @@ int main(void) {
         cmocka_unit_test(test_n_choices_are_n_requests_with_the_next_seeds),
         cmocka_unit_test(test_logprobs_are_of_the_models_own_distribution),
         cmocka_unit_test(test_prompt_logprobs_come_once_and_agree_with_generation),
+        cmocka_unit_test(test_named_ids_have_the_logprobs_that_they_have_when_chosen),
+        cmocka_unit_test(test_prompt_logprobs_from_a_token_on_are_the_tail_of_all_of_them),
         cmocka_unit_test(test_on_logits_sees_every_prompt_row_in_order),
         cmocka_unit_test(test_a_stop_string_ends_across_token_borders),
         cmocka_unit_test(test_random_stop_strings_end_at_their_first_occurrence),

@@ -88,6 +88,17 @@ static void test_counts_have_limits(void **state) {
     request.n_top_logprobs = 21;
     refuse(&request, RADISH_E_LIMIT, "top_logprobs", "21");
     request.n_top_logprobs = 0;
+    request.logprob_ids = prompt;
+    request.n_logprob_ids = RADISH_LOGPROB_IDS_MAX + 1;
+    refuse(&request, RADISH_E_LIMIT, "logprob_ids", "65");
+    request.n_logprob_ids = 1;
+    request.logprob_ids = (const int32_t[]){600};
+    refuse(&request, RADISH_E_INVALID, "logprob_ids", "600");
+    request.n_logprob_ids = 0;
+    request.prompt_logprobs = true;
+    request.prompt_logprobs_from = 6;
+    refuse(&request, RADISH_E_LIMIT, "prompt_logprobs_from", "6");
+    request.prompt_logprobs = false;
     request.stop_ids = prompt;
     request.n_stop_ids = RADISH_STOP_IDS_MAX + 1;
     refuse(&request, RADISH_E_LIMIT, "stop_token_ids", "65");

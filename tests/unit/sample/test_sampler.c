@@ -359,7 +359,9 @@ static void test_logprobs_are_of_the_raw_row(void **state) {
     sampling.temperature = 0.3f;
     sampling.logit_bias = bias;
     sampling.n_logit_bias = 1;
-    struct sample_args args = {.sampling = &sampling, .wants_logprob = true, .n_top = 20};
+    const int32_t named[] = {VOCAB - 1, 55};
+    struct sample_args args = {
+        .sampling = &sampling, .wants_logprob = true, .n_top = 20, .named = named, .n_named = 2};
 
     struct sample_result result = sample(&args), direct;
 
@@ -374,8 +376,16 @@ static void test_logprobs_are_of_the_raw_row(void **state) {
         assert_true(fabs((double)result.top[i].logprob - (ranked[i].logit - max - log(sum))) <
                     1e-5);
     }
-    sampler_logprobs(sampler, row, 55, &(struct sample_args){.n_top = 3}, &direct);
+    assert_int_equal(result.n_named, 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(result.named[i].id, named[i]);
+        assert_true(fabs((double)result.named[i].logprob -
+                         ((double)row[named[i]] - max - log(sum))) < 1e-5);
+    }
+    args.n_top = 3;
+    sampler_logprobs(sampler, row, 55, &args, &direct);
     assert_int_equal(direct.n_top, 3);
+    assert_memory_equal(direct.named, result.named, 2 * sizeof *result.named);
     assert_true(direct.logprob == result.logprob);
     assert_int_equal(direct.top[2].id, ranked[2].id);
 }
