@@ -9,10 +9,11 @@
  * Tokens are as the server counts; where it does not, input is estimated from words and output is
  * chunks, and the table says so. Cached tokens that a server does not tell are left out, not 0.
  *
- * The hit rate of an infinite tree: the share of each prompt, in bytes, that had been sent before,
- * times its tokens, but never all: one token of a prompt has to be computed. It is a ceiling for
- * prefix caches to within a token or two for each request, since tokens do not end where bytes
- * stop to agree. */
+ * The hit rate of an infinite tree: the share of each text, in bytes, that had been sent before in
+ * the run, times its tokens, and what a prompt has besides its text (template, begin token); but
+ * never all: one token of a prompt has to be computed. It is a ceiling for prefix caches to within
+ * a token or two for each request, since tokens do not end where bytes stop to agree. A server that
+ * is above it has had the texts before the run, which is said. */
 #include "load_report.h"
 
 #include "base/json.h"
@@ -33,6 +34,9 @@ static const struct figure figures[LOAD_FIGURE_COUNT] = {
     LOAD_FIGURE_TABLE(LOAD_FIGURE_ROW)
 #undef LOAD_FIGURE_ROW
 };
+
+/* Cached tokens a request may have above the ceiling by the estimate alone. */
+enum { WARM_SLACK = 4 };
 
 static int compare_doubles(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
@@ -89,9 +93,11 @@ static void sum_up(const struct load_run *run, const struct load_target *target,
             continue;
         }
         double n_input = input_tokens(record, target);
-        double shared = record->prompt_bytes
-                            ? n_input * (double)record->shared_bytes / (double)record->prompt_bytes
-                            : 0;
+        double fixed = fmin(target->tokens_fixed, n_input);
+        double shared = fixed;
+        if (record->prompt_bytes)
+            shared +=
+                (n_input - fixed) * (double)record->shared_bytes / (double)record->prompt_bytes;
         s->n_done++;
         s->input += n_input;
         s->output += record->output_tokens;
@@ -132,6 +138,7 @@ static void set_totals(const struct load_run *run, const struct sums *s,
     set(report, LOAD_CACHED, s->cached);
     set(report, LOAD_COMPUTED, round(s->input - s->cached));
     set(report, LOAD_HIT_RATE, 100 * s->cached / s->input);
+    report->was_warm = s->cached > s->shared + WARM_SLACK * s->n_done;
 }
 
 /* ---- distributions ---- */
@@ -265,6 +272,9 @@ void load_report_table(const struct load_report *report, const struct load_label
         if (i == LOAD_FAILED) append_failures(report, out);
     }
     append_rule(out, "", '=');
+    if (report->was_warm)
+        buf_append_str(out, "The server had these texts before: take another --seed, or "
+                            "--flush-cache.\n");
     if (!report->counts_input)
         buf_append_str(out, "The server does not count prompts: input is estimated from words.\n");
     if (!report->counts_output)
@@ -390,6 +400,7 @@ void load_report_json(const struct load_report *report, const struct load_label 
                                     report->n_failures[i]);
     if (report->failure_example[0])
         yyjson_mut_obj_add_str(doc, root, "first_failure", report->failure_example);
+    yyjson_mut_obj_add_bool(doc, root, "was_warm", report->was_warm);
     if (run) {
         yyjson_mut_val *requests = yyjson_mut_obj_add_arr(doc, root, "requests");
         for (uint32_t i = 0; i < run->n_records; i++)

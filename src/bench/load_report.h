@@ -67,6 +67,7 @@ struct load_report {
     uint32_t n_failures[LOAD_FAILURE_COUNT];
     char failure_example[200];        /* of the first that failed, or "" */
     bool counts_input, counts_output; /* by the server; else by words, by chunks */
+    bool was_warm;                    /* more was cached than the run can have put there */
 };
 
 void load_report_make(const struct load_run *run, const struct load_target *target,

@@ -1,11 +1,11 @@
 /* load_target.c - what a generator must know of a server before it can send it work.
  *
  * Lengths are wanted in tokens, and only the server knows what its tokens are. Carrying a tokenizer
- * for every model would be one way; here the server counts: a short and a long prompt of our words
- * are sent, for one token of output each, and the usage it answers gives a line, tokens = fixed +
- * words x slope. The fixed part is the begin token and the chat template. The words drawn for the
- * two prompts are a sample; a text of a run has the length asked for within a few percent, and what
- * is reported is always what the server counted.
+ * for every model would be one way; here the server counts: a prompt of the first few of our words
+ * and one of all of them are sent, for one token of output each, and the usage it answers gives a
+ * line, tokens = fixed + words x slope. The fixed part is the begin token and the chat template.
+ * Texts draw every word equally often, so a text of a run has the length asked for within a few
+ * percent; what is reported is always what the server counted.
  *
  * A server that does not count (no usage) is given a usual figure, and the report says so. */
 #include "load_target.h"
@@ -19,7 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SHORT_WORDS = 64, LONG_WORDS = 320, BODY_BYTES_MAX = 16 << 20, CALIBRATION_SEED = 7919 };
+enum { SHORT_WORDS = 8, LONG_WORDS = WORKLOAD_N_WORDS, BODY_BYTES_MAX = 16 << 20 };
 
 static const double tokens_per_word_usual = 1.3;
 
@@ -105,7 +105,7 @@ static enum radish_status count_tokens(struct load_target *target, uint32_t n_wo
     load_dialog_init(&dialog);
     load_answer_init(&answer, target->endpoint);
     buf_init(&text, 0);
-    workload_append_words(CALIBRATION_SEED, n_words, n_words, &dialog.text);
+    workload_append_each_word(n_words, &dialog.text);
     enum radish_status status = load_dialog_end_part(&dialog);
     if (status == RADISH_OK) status = load_body_write(&body, &dialog, &text);
     if (status != RADISH_OK) error_nomem(err);

@@ -11,7 +11,8 @@
  * tokens without a tokenizer here. Random ids would be exact but most servers take none.
  *
  * Streams are numbered so that no two purposes meet: the kind of text in the high bits, the group
- * or item in the low ones. Hash ids of a trace are streams of their own. */
+ * or item in the low ones. Hash ids of a trace are streams of their own. Workloads of different
+ * kinds share nothing, though their seed be the same. */
 #include "workload.h"
 
 #include "base/mem.h"
@@ -33,6 +34,7 @@ static const char *const words[] = {
     "dinner", "flower",   "finger", "ground", "metal",  "sister",  "spring", "travel"};
 
 enum { N_WORDS = sizeof words / sizeof *words };
+_Static_assert(N_WORDS == WORKLOAD_N_WORDS, "the header says how many words there are");
 
 enum purpose { PURPOSE_OWN = 1, PURPOSE_PREFIX, PURPOSE_ORDER, PURPOSE_LENGTH, PURPOSE_ARRIVAL };
 
@@ -40,12 +42,19 @@ static uint64_t stream_of(enum purpose purpose, uint64_t i) {
     return (uint64_t)purpose << 56 | i;
 }
 
+static void append_word(const char *word, struct buf *out) {
+    if (out->len && out->data[out->len - 1] != ' ') buf_append_char(out, ' ');
+    buf_append_str(out, word);
+}
+
+void workload_append_each_word(uint32_t n, struct buf *out) {
+    for (uint32_t i = 0; i < n && i < N_WORDS; i++) append_word(words[i], out);
+}
+
 void workload_append_words(uint64_t seed, uint64_t stream, uint32_t n_words, struct buf *out) {
     uint64_t words_seed = rng_u64(seed, stream);
-    for (uint32_t i = 0; i < n_words; i++) {
-        if (out->len && out->data[out->len - 1] != ' ') buf_append_char(out, ' ');
-        buf_append_str(out, words[rng_u64(words_seed, i) % N_WORDS]);
-    }
+    for (uint32_t i = 0; i < n_words; i++)
+        append_word(words[rng_u64(words_seed, i) % N_WORDS], out);
 }
 
 void workload_append_text(const struct workload *workload, uint32_t item, struct buf *out) {
@@ -202,7 +211,7 @@ static enum radish_status check(const struct workload_options *o, struct radish_
 
 enum radish_status workload_make(const struct workload_options *options,
                                  struct workload *workload_out, struct radish_error *err) {
-    *workload_out = (struct workload){.seed = options->seed};
+    *workload_out = (struct workload){.seed = rng_u64(options->seed, options->kind)};
     RADISH_TRY(check(options, err));
     enum radish_status status = RADISH_OK;
     switch (options->kind) {

@@ -85,6 +85,11 @@ void workload_deinit(struct workload *workload);
 /* The item's own text, without its parents': words with spaces between. */
 void workload_append_text(const struct workload *workload, uint32_t item, struct buf *out);
 
+#define WORKLOAD_N_WORDS 64u /* different words there are */
+
+/* The first n <= WORKLOAD_N_WORDS words, each once. */
+void workload_append_each_word(uint32_t n, struct buf *out);
+
 /* n words of a stream, separated by spaces, as segments are written. */
 void workload_append_words(uint64_t seed, uint64_t stream, uint32_t n_words, struct buf *out);
 

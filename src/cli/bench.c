@@ -6,7 +6,10 @@
 
 #include "command.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 void bench_add(struct bench_row *row, double figure) {
     if (row->n_figures < BENCH_RUNS_MAX) row->figures[row->n_figures++] = figure;
@@ -34,4 +37,12 @@ int bench_print(struct bench_row *row, bool json) {
     int rc = line.failed ? command_fail("out of memory") : command_write(line.data, line.len);
     buf_deinit(&line);
     return rc;
+}
+
+int bench_append_file(const char *path, const struct buf *text) {
+    FILE *file = fopen(path, "a");
+    bool ok = file && fwrite(text->data, 1, text->len, file) == text->len;
+    int error = errno;
+    if (file && fclose(file)) ok = false, error = errno;
+    return ok ? -1 : command_fail("%s: %s", path, strerror(error));
 }

@@ -10,6 +10,7 @@
 #include "radish.h"
 
 #include "args.h"
+#include "base/buf.h"
 
 enum { BENCH_RUNS_MAX = 64 };
 
@@ -27,6 +28,9 @@ void bench_add(struct bench_row *row, double figure); /* at most BENCH_RUNS_MAX 
 
 /* Prints the row and forgets its figures. -1, or an exit status after a message. */
 int bench_print(struct bench_row *row, bool json);
+
+/* Adds text to the end of a file. -1, or an exit status after a message. */
+int bench_append_file(const char *path, const struct buf *text);
 
 /* The benchmarks: -1, or an exit status after a message. */
 int bench_radix(const struct args *args);

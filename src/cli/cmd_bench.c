@@ -1,8 +1,9 @@
 /* cmd_bench.c - radish bench NAME: measures one part of radish on this machine.
  *
  * Each benchmark is a row of the table and a file bench_NAME.c. They use the modules directly, not
- * the public header, because what they measure is inside; they need no model unless they say so.
- * Figures that are claimed anywhere come from here and lie in bench/results. */
+ * the public header, because what they measure is inside; those of the table need no model. The two
+ * with many flags, one-batch and serving, are commands of their own (main.c); they are only named
+ * here. Figures that are claimed anywhere come from here and lie in bench/results. */
 #include "bench.h"
 #include "command.h"
 
@@ -21,14 +22,16 @@ enum { N_BENCHES = sizeof benches / sizeof *benches };
 
 int cmd_bench(struct args *args) {
     const struct command *command = command_by_bit(COMMAND_BENCH);
-    char names[128] = "";
+    char names[128] = "one-batch, serving";
+    if (args->model && (!strcmp(args->model, "one-batch") || !strcmp(args->model, "serving")))
+        return args_refuse(command, "the name comes first: radish bench %s [flags]", args->model);
     for (size_t i = 0; i < N_BENCHES; i++) {
         if (args->model && !strcmp(args->model, benches[i].name)) {
             int rc = benches[i].run(args);
             return rc < 0 ? EXIT_DONE : rc;
         }
         size_t n = strlen(names);
-        snprintf(names + n, sizeof names - n, "%s%s", i ? ", " : "", benches[i].name);
+        snprintf(names + n, sizeof names - n, ", %s", benches[i].name);
     }
     if (!args->model) return args_refuse(command, "which benchmark? There is: %s", names);
     return args_refuse(command, "no benchmark is named '%.80s'; there is: %s", args->model, names);

@@ -21,6 +21,10 @@ int cmd_logits(struct args *args);
 int cmd_inspect(struct args *args);
 int cmd_info(struct args *args);
 int cmd_bench(struct args *args);
+int cmd_pull(struct args *args);
+int cmd_list(struct args *args);
+int cmd_bench_one_batch(struct args *args);
+int cmd_bench_serving(struct args *args);
 
 const struct command *command_by_name(const char *name); /* NULL = there is none */
 const struct command *command_by_bit(unsigned bit);      /* must exist */

@@ -72,11 +72,47 @@ static const struct command commands[] = {
      "with\n"
      "a MODEL, how memory would be used.",
      cmd_info},
-    {"bench", COMMAND_BENCH, "NAME [flags]", false, "measure a part of radish on this machine",
-     "Prints figures as a table: the median of several runs, with the smallest and the largest.\n"
-     "NAME is: radix (the prefix tree: match, insert, evict at 1,000 to 1,000,000 nodes), sched\n"
-     "(the scheduler: a step with 1, 32, 256 sequences running).",
+    {"pull", COMMAND_PULL, "ORG/NAME[@REVISION][:QUANT] [flags]", true,
+     "fetch a model from a Hugging Face hub",
+     "Fetches what is needed to serve the model into the model cache and prints its folder; then\n"
+     "ORG/NAME is a MODEL for every command. Of several GGUF models, :QUANT says which. An\n"
+     "interrupted pull goes on where it stopped; a finished one only checks. HF_ENDPOINT, HF_TOKEN\n"
+     "(or the token that 'hf auth login' stored), HF_HUB_OFFLINE and https_proxy are heeded.",
+     cmd_pull},
+    {"list", COMMAND_LIST, "[flags]", false, "show the models in the model cache",
+     "Prints name, size and path of each model in the model cache, and of those that the\n"
+     "huggingface_hub package has downloaded (its cache is only read).",
+     cmd_list},
+    {"bench", COMMAND_BENCH, "NAME [flags]", false, "measure radish, a part of it, or any server",
+     "Prints figures as a table or as JSON lines. NAME is:\n\n"
+     "  one-batch MODEL   prefill and decode of one batch, without server and scheduler\n"
+     "  serving           latency, throughput and hit rate of a server under load (any that speaks\n"
+     "                    OpenAI's API)\n"
+     "  radix             the prefix tree: match, insert, evict at 1,000 to 1,000,000 nodes\n"
+     "  sched             the scheduler: a step with 1, 32, 256 sequences running\n\n"
+     "'radish bench one-batch --help' and 'radish bench serving --help' show their own flags.",
      cmd_bench},
+    {"bench one-batch", COMMAND_BENCH_ONE_BATCH, "MODEL [flags]", true,
+     "measure prefill and decode of one batch",
+     "Computes a batch of prompts and their answers through model and KV pool, without server,\n"
+     "scheduler or prefix tree, for every combination of the lengths given. Prints the lines of\n"
+     "SGLang's bench_one_batch, or with --json one object for each combination.",
+     cmd_bench_one_batch},
+    {"bench serving", COMMAND_BENCH_SERVING, "--url URL [flags]", false,
+     "measure a server under load",
+     "Sends a workload to a server that speaks OpenAI's API (radish, llama-server, vLLM, SGLang,\n"
+     "Ollama ...) and prints latencies, throughput and the hit rate of its prefix cache, beside the\n"
+     "rate that a cache without limits would have. With several --url the servers take turns.\n\n"
+     "Workloads:\n"
+     "  random         no two requests share anything\n"
+     "  shared-prefix  --groups prefixes with --prompts-per-group requests each, shuffled\n"
+     "  multi-turn     --groups conversations of --prompts-per-group turns that grow with the\n"
+     "                 server's answers\n"
+     "  agent-tree     --groups trunks; each answer is continued --fan-out times, --depth levels\n"
+     "  cold-fan-out   --num-prompts requests with one trunk nobody has computed, all at once\n"
+     "  trace          the requests of --trace FILE\n\n"
+     "Exit status 1 when a request failed, unless --allow-errors.",
+     cmd_bench_serving},
 };
 
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
@@ -98,13 +134,26 @@ static void print_help(FILE *out) {
           "usage: radish COMMAND MODEL [flags]\n\nCommands:\n",
           out);
     for (size_t i = 0; i < N_COMMANDS; i++)
-        fprintf(out, "  %-12s%s\n", commands[i].name, commands[i].summary);
+        if (!strchr(commands[i].name, ' '))
+            fprintf(out, "  %-12s%s\n", commands[i].name, commands[i].summary);
     fputs("\nMODEL is a Hugging Face folder, a .gguf file, or a name in the model cache\n"
-          "($RADISH_CACHE, else ~/.cache/radish/models).\n\n"
+          "($RADISH_CACHE, else ~/.cache/radish/models), like ORG/NAME or ORG/NAME:Q4_K_M.\n\n"
           "  radish COMMAND --help     the flags of a command\n"
           "  radish --version\n\n"
           "Try: radish chat MODEL, or radish serve MODEL and any OpenAI client.\n",
           out);
+}
+
+/* The command that argv[1] names, or argv[1] and argv[2] together ("bench serving"), with the
+ * number of words that its name took. NULL: there is none. */
+static const struct command *find_command(int argc, char **argv, int *n_words_out) {
+    char both[64];
+    *n_words_out = 2;
+    snprintf(both, sizeof both, "%.30s %.30s", argv[1], argc > 2 ? argv[2] : "");
+    const struct command *command = argc > 2 ? command_by_name(both) : NULL;
+    if (command) return command;
+    *n_words_out = 1;
+    return command_by_name(argv[1]);
 }
 
 static int refuse_command(const char *name) {
@@ -134,11 +183,12 @@ int main(int argc, char **argv) {
         puts("radish " RADISH_VERSION);
         return fflush(stdout) ? EXIT_FAILED : EXIT_DONE;
     }
-    const struct command *command = command_by_name(name);
+    int n_words;
+    const struct command *command = find_command(argc, argv, &n_words);
     if (!command) return refuse_command(name);
 
     struct args args;
-    int rc = args_parse(&args, command, argc - 2, argv + 2);
+    int rc = args_parse(&args, command, argc - 1 - n_words, argv + 1 + n_words);
     if (rc < 0) {
         radish_log_set_level((enum radish_log_level)args.log_level);
         rc = command->run(&args);
