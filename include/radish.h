@@ -339,7 +339,7 @@ struct radish_request {
     bool ignore_eos;          /* the model's end tokens do not end; stop_ids still do */
     bool keep_special_tokens; /* special tokens appear in the text */
     bool logprobs;
-    uint32_t n_top_logprobs; /* <= 20 */
+    uint32_t n_top_logprobs;    /* <= 20 */
     const int32_t *logprob_ids; /* [n_logprob_ids] whose logprobs every row tells, with logprobs */
     uint32_t n_logprob_ids;
     bool prompt_logprobs;

@@ -72,11 +72,11 @@ struct engine_request {
     bool is_hidden;   /* shadow.c's: in no table, no list, no count, and without events */
     int32_t *banned;  /* [n_banned] end tokens, before min_new_tokens */
     uint32_t n_banned;
-    struct radish_token *prompt_tokens; /* [n_prompt_tokens] from prompt_logprobs_from on */
-    uint32_t n_prompt_tokens;           /* 0: nobody wants their logprobs */
+    struct radish_token *prompt_tokens;  /* [n_prompt_tokens] from prompt_logprobs_from on */
+    uint32_t n_prompt_tokens;            /* 0: nobody wants their logprobs */
     struct radish_logprob *prompt_lists; /* [n_prompt_tokens, n_top_logprobs + n_logprob_ids] */
-    struct engine_request *next;                  /* in the inbox; among the dead */
-    struct engine_request *next_abort;            /* on the abort list */
+    struct engine_request *next;         /* in the inbox; among the dead */
+    struct engine_request *next_abort;   /* on the abort list */
     struct engine_request *live_prev, *live_next; /* engine's thread: in order of submission */
 };
 

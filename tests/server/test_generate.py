@@ -115,9 +115,9 @@ def test_sampling_params_for_each_prompt(server):
      "token_ids_logprob": [7, 8], "return_text_in_logprobs": True},
 ])
 def test_a_stream_ends_with_what_the_reply_is_and_every_chunk_goes_on_from_the_last(server, fields):
-    wanted = generate(server, n_new=300, **fields)
+    wanted = generate(server, n_new=150, **fields)
     is_list = isinstance(wanted, list)
-    chunks = stream(server, n_new=300, **fields)
+    chunks = stream(server, n_new=150, **fields)
     assert list(chunks) and set(chunks) == (set(range(len(wanted))) if is_list else {None})
     for index, events in chunks.items():
         assert timeless(events[-1]) == timeless(wanted[index] if is_list else wanted)
