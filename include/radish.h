@@ -348,6 +348,9 @@ struct radish_request {
     uint32_t prompt_logprobs_from;
     int32_t priority;  /* higher first, with has_priorities */
     bool is_cache_off; /* neither uses nor feeds the cache */
+    bool is_streamed;  /* told by the figures of requests, and nothing else */
+    bool is_uncounted; /* somebody looks whether the engine works: in no figure of requests and
+                          tokens */
     /* Prefixes are shared only between requests whose namespaces are equal, byte by byte. Two
      * fields in one key need tags and lengths, or they run into each other. NULL, 0: the common
      * one. */

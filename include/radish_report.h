@@ -72,6 +72,12 @@ struct radish_engine_info {
 RADISH_API void radish_engine_info(struct radish_engine *engine,
                                    struct radish_engine_info *info_out);
 
+/* The same, and histograms of latencies, in Prometheus' text format; every sample is labelled with
+ * model_name. Does not wait either. text_out: caller frees with radish_free(). E_NOMEM. */
+RADISH_API RADISH_CHECK_RESULT enum radish_status radish_engine_metrics(
+    struct radish_engine *engine, const char *model_name, char **text_out, size_t *len_out,
+    struct radish_error *err);
+
 #define RADISH_REPORT_PREFIXES_MAX 10
 #define RADISH_REPORT_MISSES_MAX   100
 #define RADISH_REPORT_TOKENS_MAX   20

@@ -164,6 +164,8 @@ static const struct flag flags[] = {
      NULL, "none",
      "tell subscribers over ZeroMQ what is cached: {\"publisher\": \"zmq\", \"endpoint\": "
      "\"tcp://*:5557\"}; see docs/KV_EVENTS.md"},
+    {"disable-metrics", 0, KIND_SWITCH, COMMAND_SERVE, AT(is_metrics_off), 0, 0, 0, NULL, NULL,
+     NULL, NULL, "GET /metrics is not there"},
     {"log-level", 0, KIND_CHOICE, COMMAND_SERVE, AT(log_level), 0, 0, 0,
      "debug|info|warn|error|off", "LEVEL", "info", NULL, "what is told on stderr"},
     {"log-level", 0, KIND_CHOICE, QUIET, AT(log_level), 0, 0, 0, "debug|info|warn|error|off",

@@ -59,6 +59,7 @@ static enum radish_status make_buffers(struct radish_engine *engine, struct radi
     for (; engine->n_samplers < n_workers; engine->n_samplers++)
         RADISH_TRY(sampler_create(engine->model->config.n_vocab,
                                   &engine->samplers[engine->n_samplers], err));
+    RADISH_TRY(metrics_create(METRICS_OWNER_ENGINE, NULL, &engine->metrics, err));
     RADISH_TRY(
         radix_watch_init(&engine->watch, options->explains_misses, !options->is_cache_off, err));
     return shadow_create(options->shadow_check, engine->tokens_max, &engine->shadow, err);
@@ -99,10 +100,13 @@ static void log_plan(const struct radish_engine *engine) {
 static void log_start(const struct radish_engine *engine) {
     const struct engine_plan *plan = &engine->plan;
     uint64_t taken = plan->weight_bytes + plan->scratch_bytes + plan->kv_bytes;
-    log_info("engine", "%s, %u threads, precision %s, bits: %s, kernels: %s",
+    log_info("engine", "%s, %u threads, ISA %s, precision %s, bits: %s, kernels: %s",
              engine->plan.options.device, device_n_threads(engine->device),
+             device_isa(engine->device),
              device_precision(engine->device) == RADISH_PRECISION_EXACT ? "exact" : "fast",
              device_bit_class(engine->device), device_kernels(engine->device));
+    log_plain(RADISH_LOG_INFO, "KV pool initialized: %u slots x %u layers", plan->n_usable,
+              engine->model->config.n_layers);
     log_plain(RADISH_LOG_INFO,
               "max_total_num_tokens=%u, chunked_prefill_size=%u, max_prefill_tokens=%u, "
               "max_running_requests=%u, context_len=%u, available_gpu_mem=%.2f GB",
@@ -178,6 +182,7 @@ void radish_engine_close(struct radish_engine *engine) {
     namespaces_deinit(&engine->namespaces);
     radix_watch_deinit(&engine->watch);
     shadow_destroy(engine->shadow);
+    metrics_destroy(engine->metrics);
     sched_destroy(engine->sched);
     kv_events_deinit(&engine->kv_events);
     runner_destroy(engine->runner);

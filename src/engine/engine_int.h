@@ -31,6 +31,7 @@
 #include "engine/radix_watch.h"
 #include "engine/shadow.h"
 #include "kernel/kernel.h"
+#include "metrics/metrics.h"
 #include "model/runner.h"
 #include "model/weights.h"
 #include "sample/sampler.h"
@@ -54,6 +55,7 @@ struct engine_choice {
     uint64_t seed;
     int32_t *output;   /* [max_new_tokens] */
     uint32_t n_output; /* sampled; seq.n_output of them are with the scheduler */
+    uint64_t last_token_ns;
     struct detok_stream *detok;
     struct stop_match *stop; /* NULL: no stop strings */
 };
@@ -63,11 +65,12 @@ struct engine_request {
     struct radish_request r; /* what it points to is in the arena */
     uint64_t id;
     uint32_t cell;
-    uint64_t submitted_ns;
+    uint64_t submitted_ns, admitted_ns, first_token_ns; /* 0: not yet */
     uint32_t namespace_id;
     struct engine_choice *choices; /* [n_choices] */
     uint32_t n_choices, n_choices_done;
     bool is_admitted; /* counted as running, not as queued */
+    bool is_aborted;  /* a choice has ended so */
     bool is_aborting; /* under the lock: is or was on the abort list */
     bool is_hidden;   /* shadow.c's: in no table, no list, no count, and without events */
     int32_t *banned;  /* [n_banned] end tokens, before min_new_tokens */
@@ -151,11 +154,12 @@ struct radish_engine {
     float *row_copies;       /* [n_samplers, n_vocab] of shared rows */
     struct buf piece, text;  /* of the token being worked on */
     struct figures figures;
+    struct metrics *metrics; /* counted by the engine's thread, read by any */
     struct radix_watch watch;
     struct kv_events kv_events;
     struct shadow *shadow;                  /* NULL: off */
     uint64_t log_prefill_ns, log_decode_ns; /* when the last lines were written */
-    uint64_t log_output_tokens;             /* since the last decode line */
+    uint64_t log_output_tokens;             /* of all, up to the last decode line */
     uint64_t log_input_tokens;              /* since the last prefill line */
     uint32_t log_decode_steps;
 };

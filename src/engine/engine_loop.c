@@ -79,8 +79,10 @@ static void begin(struct radish_engine *engine, struct engine_request *request) 
     request->live_next = NULL;
     *(engine->live_tail ? &engine->live_tail->live_next : &engine->live_head) = request;
     engine->live_tail = request;
-    for (uint32_t i = 0; i < request->n_choices; i++)
+    for (uint32_t i = 0; i < request->n_choices; i++) {
         request->choices[i].seq.arrived_ns = request->submitted_ns;
+        request->choices[i].seq.is_uncounted = request->r.is_uncounted;
+    }
     sched_push(engine->sched, &request->choices[0].seq); /* the others start from its first row */
 }
 
@@ -112,6 +114,7 @@ static void count_admitted(struct radish_engine *engine, const struct sched_step
         if (choice->request->is_hidden) continue;
         choice->request->is_admitted = true;
         engine->n_admitted++;
+        figures_admit(engine, choice->request, now_ns);
         radix_watch_add(&engine->watch, engine->model, choice->request->id, &choice->seq, now_ns);
     }
 }
@@ -135,7 +138,7 @@ static void log_step(struct radish_engine *engine, const struct sched_step *step
     struct sched_stats stats;
     sched_stats(engine->sched, &stats);
     uint32_t n_queued = stats.n_seqs_queued - shadow_n_queued(engine);
-    uint64_t now = clock_ns();
+    uint64_t now = clock_ns(), n_output = engine->figures.totals.output_tokens_total;
     uint32_t n_used = stats.n_slots_usable - stats.n_slots_free - stats.n_slots_evictable;
     double usage = (double)n_used / (double)stats.n_slots_usable;
     if (step->n_prefill_seqs) {
@@ -154,9 +157,10 @@ static void log_step(struct radish_engine *engine, const struct sched_step *step
                   "Decode batch, #running-req: %u, #token: %u, token usage: %.2f, cuda graph: "
                   "False, gen throughput (token/s): %.2f, #queue-req: %u",
                   step->n_decode_seqs, n_used, usage,
-                  per_second(engine->log_output_tokens, engine->log_decode_ns, now), n_queued);
+                  per_second(n_output - engine->log_output_tokens, engine->log_decode_ns, now),
+                  n_queued);
         engine->log_decode_ns = now;
-        engine->log_output_tokens = 0;
+        engine->log_output_tokens = n_output;
         engine->log_decode_steps = 0;
     }
 }

@@ -22,7 +22,7 @@
 #include "engine/engine_int.h"
 
 #define RATE_NS     1000000000u /* measured over at least so long, or until there is no work */
-#define RATE_MIN_NS 20000000u   /* less says nothing */
+#define RATE_MIN_NS 1000000u    /* less says nothing */
 #define RATE_OLD_NS 3000000000u
 
 void figures_init(struct radish_engine *engine) {
@@ -88,6 +88,53 @@ void figures_add_step(struct radish_engine *engine, const struct sched_step *ste
     if (!f->mark_ns) f->mark_ns = begun_ns;
     if (now_ns - f->mark_ns >= RATE_NS) measure_rate(f, now_ns);
 }
+
+/* ---- requests ---- */
+
+static double seconds(uint64_t from_ns, uint64_t to_ns) {
+    return to_ns > from_ns ? (double)(to_ns - from_ns) / 1e9 : 0;
+}
+
+void figures_admit(struct radish_engine *engine, struct engine_request *request, uint64_t now_ns) {
+    double waited = seconds(request->submitted_ns, now_ns);
+    request->admitted_ns = now_ns;
+    if (request->r.is_uncounted) return;
+    metrics_observe(engine->metrics, METRIC_QUEUE_TIME, 0, waited);
+    metrics_observe(engine->metrics, METRIC_STAGES, METRICS_STAGE_WAITING, waited);
+}
+
+void figures_add_token(struct radish_engine *engine, struct engine_choice *choice) {
+    struct engine_request *request = choice->request;
+    struct figures *f = &engine->figures;
+    uint64_t now_ns = f->output_ns;
+    if (request->r.is_uncounted) return;
+    f->totals.output_tokens_total++;
+    if (!request->first_token_ns) {
+        request->first_token_ns = now_ns;
+        metrics_observe(engine->metrics, METRIC_TTFT, 0, seconds(request->submitted_ns, now_ns));
+        metrics_observe(engine->metrics, METRIC_STAGES, METRICS_STAGE_PREFILL,
+                        seconds(request->admitted_ns, now_ns));
+    } else if (choice->last_token_ns) {
+        double gap = seconds(choice->last_token_ns, now_ns);
+        metrics_observe(engine->metrics, METRIC_ITL, 0, gap);
+        if (gap > f->totals.stall_seconds_max) f->totals.stall_seconds_max = gap;
+    }
+    choice->last_token_ns = now_ns;
+}
+
+void figures_end(struct radish_engine *engine, const struct engine_request *request) {
+    uint64_t now_ns = clock_ns();
+    if (request->r.is_uncounted) return;
+    engine->figures.totals.requests_total++;
+    engine->figures.totals.requests_aborted_total += request->is_aborted;
+    metrics_count(engine->metrics, METRIC_REQUESTS, request->r.is_streamed, 1);
+    metrics_observe(engine->metrics, METRIC_E2E, 0, seconds(request->submitted_ns, now_ns));
+    if (request->first_token_ns)
+        metrics_observe(engine->metrics, METRIC_STAGES, METRICS_STAGE_DECODE,
+                        seconds(request->first_token_ns, now_ns));
+}
+
+/* ---- for others ---- */
 
 static void add_tree(const struct radix *radix, struct radish_engine_info *info) {
     struct radix_summary summary;

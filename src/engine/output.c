@@ -64,6 +64,8 @@ static void send(struct radish_engine *engine, struct engine_choice *choice,
         sched_remove(engine->sched, &choice->seq);
         choice->is_done = true;
         request->n_choices_done++;
+        request->is_aborted |= event->finish == RADISH_FINISH_ABORT;
+        if (request->n_choices_done == request->n_choices) figures_end(engine, request);
     }
     request->r.on_event(request->r.user, event);
     if (request->n_choices_done < request->n_choices) return;
@@ -136,8 +138,7 @@ static void take_token(struct radish_engine *engine, struct engine_choice *choic
     const struct radish_request *r = &choice->request->r;
     int32_t id = result->id;
     choice->output[choice->n_output++] = id;
-    engine->figures.totals.output_tokens_total++;
-    engine->log_output_tokens++;
+    figures_add_token(engine, choice);
     bool is_length = choice->n_output >= r->max_new_tokens;
     bool is_end = is_end_token(engine, r, id);
     buf_clear(&engine->piece);
@@ -353,6 +354,7 @@ void output_step(struct radish_engine *engine, const struct batch *batch, uint64
         show_logits(engine, n_rows);
         for (uint32_t i = 0; i < n_rows; i++) shadow_look(engine, &engine->rows[i]);
         device_parallel(engine->device, n_rows, sample_row, engine);
+        engine->figures.output_ns = clock_ns();
         for (uint32_t i = 0; i < n_rows; i++) take_row(engine, &engine->rows[i]);
     }
     if (status != RADISH_OK) {

@@ -235,6 +235,7 @@ static enum radish_status submit(struct call *call, struct radish_error *err) {
     request->n_prompt = call->n_ids;
     request->on_event = on_event;
     request->user = call;
+    request->is_streamed = g->is_streamed;
     exchange_ref(ex);
     enum radish_status status = radish_engine_submit(ex->server->engine, request, &id, err);
     radish_free(call->ids);

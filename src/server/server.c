@@ -22,6 +22,7 @@
 #include "exchange.h"
 #include "framing.h"
 #include "http.h"
+#include "http_metrics.h"
 #include "peers.h"
 #include "prepare.h"
 #include "server_int.h"
@@ -179,6 +180,7 @@ static void free_server(struct server *server) {
     prepare_close(server->waiting);
     api_keys_deinit(&server->keys);
     once_deinit(&server->warned);
+    http_metrics_destroy(server->http_metrics);
     pthread_cond_destroy(&server->changed);
     pthread_mutex_destroy(&server->lock);
     free(server->served_name);
@@ -224,6 +226,7 @@ static enum radish_status open_parts(struct server *server, struct radish_error 
                                 : o->isolation == SERVER_ISOLATION_ON && server->keys.n;
     if (o->isolation == SERVER_ISOLATION_ON && !server->keys.n)
         log_warn("server", "--isolate-keys has nothing to isolate: there is no --api-key");
+    if (!o->is_metrics_off) RADISH_TRY(http_metrics_create(&server->http_metrics, err));
     RADISH_TRY(watcher_open(connections_hard_max(o), exchange_on_gone, &server->watcher, err));
     RADISH_TRY(peers_open(o->receive_seconds, o->connection_seconds, &server->peers, err));
     RADISH_TRY(prepare_open(o->n_prepare_threads, &server->prepare, err));

@@ -43,6 +43,7 @@ struct server_options {
     uint64_t reply_bytes_max;    /* [64 MiB] output gathered for a reply that is not streamed */
     uint32_t n_http_threads;     /* [2] move bytes only */
     uint32_t n_prepare_threads;  /* [2] parse, render and tokenise */
+    bool is_metrics_off;         /* GET /metrics is 404 */
     uint32_t connection_seconds; /* [75] a connection without traffic and without a request */
     uint32_t receive_seconds;    /* [30] for a head; for a body and for an answer that is not
                                     streamed, and a second more for each 16 KiB of it */

@@ -18,6 +18,7 @@
 #include <stdatomic.h>
 
 struct exchange;
+struct http_metrics;
 struct peers;
 struct prepare;
 struct watcher;
@@ -43,6 +44,7 @@ struct server {
     struct prepare *prepare;
     struct prepare *waiting; /* for ROUTE_WAIT */
     struct once warned;
+    struct http_metrics *http_metrics; /* NULL: metrics are off */
 
     _Atomic bool is_stopping; /* new requests get 503 */
     _Atomic bool is_aborting; /* and no accepted one may start any more */

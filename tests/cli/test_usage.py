@@ -94,7 +94,7 @@ def test_a_flag_of_another_command_says_whose_it_is(refused):
 
 
 def test_flags_whose_feature_is_not_there_are_unknown(refused):
-    for flag in ["--quantization", "--cors-origin", "--disable-metrics"]:
+    for flag in ["--quantization", "--cors-origin"]:
         assert "unknown flag" in refused("serve", "MODEL", flag)
 
 

@@ -498,6 +498,17 @@ enum radish_status radish_engine_tree(struct radish_engine *e, struct radish_tre
     return RADISH_OK;
 }
 
+enum radish_status radish_engine_metrics(struct radish_engine *e, const char *model_name,
+                                         char **text_out, size_t *len_out,
+                                         struct radish_error *err) {
+    struct buf text;
+    (void)e;
+    buf_init(&text, 0);
+    buf_printf(&text, "fake_metric{model_name=\"%s\"} 1\n", model_name);
+    *text_out = buf_take(&text, len_out);
+    return *text_out ? RADISH_OK : error_nomem(err);
+}
+
 /* Fixed numbers: one prefix, "abc", and one miss, "d" behind it. */
 enum radish_status radish_engine_radix_report(struct radish_engine *e,
                                               struct radish_radix_report *report_out,

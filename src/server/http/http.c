@@ -20,6 +20,7 @@
 #include "exchange.h"
 #include "framing.h"
 #include "generation.h"
+#include "http_metrics.h"
 #include "peers.h"
 #include "prepare.h"
 #include "sse.h"
@@ -124,6 +125,7 @@ static enum MHD_Result send_response(struct exchange *ex, unsigned status,
     if (must_close || ex->must_close) MHD_add_response_header(response, "Connection", "close");
     enum MHD_Result result = MHD_queue_response(ex->connection, status, response);
     MHD_destroy_response(response);
+    http_metrics_count(ex->server->http_metrics, ex->route, status);
     return result;
 }
 

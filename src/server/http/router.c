@@ -14,6 +14,7 @@ static const struct route routes[] = {
     {"GET", "/health", 0, ep_health},
     {"GET", "/", 0, ep_page},
     {"GET", "/page/", ROUTE_PREFIX, ep_page},
+    {"GET", "/metrics", 0, ep_metrics},
     {"GET", "/radix", BULK, ep_radix},
     {"GET", "/radix/tree", BULK, ep_radix_tree},
     {"GET", "/v1/models", ROUTE_KEY, ep_models_list},
@@ -29,6 +30,11 @@ static const struct route routes[] = {
     {"POST", "/apply-template", WORK, ep_template},
     {"POST", "/abort_request", ROUTE_KEY, ep_abort},
 };
+
+const struct route *router_rows(uint32_t *n_out) {
+    *n_out = sizeof routes / sizeof *routes;
+    return routes;
+}
 
 static bool has_path(const struct route *route, const char *path) {
     if (!(route->flags & ROUTE_PREFIX)) return !strcmp(route->path, path);

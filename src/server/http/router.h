@@ -27,6 +27,9 @@ struct route {
  * when the path is unknown. HEAD finds the route of GET. */
 const struct route *router_find(const char *method, const char *path, const char **allow_out);
 
+/* All rows, static. */
+const struct route *router_rows(uint32_t *n_out);
+
 enum radish_status ep_chat(struct exchange *ex, struct radish_error *err);
 enum radish_status ep_completions(struct exchange *ex, struct radish_error *err);
 enum radish_status ep_generate(struct exchange *ex, struct radish_error *err);
@@ -39,6 +42,7 @@ enum radish_status ep_radix(struct exchange *ex, struct radish_error *err);
 enum radish_status ep_radix_tree(struct exchange *ex, struct radish_error *err);
 enum radish_status ep_page(struct exchange *ex, struct radish_error *err);
 enum radish_status ep_abort(struct exchange *ex, struct radish_error *err);
+enum radish_status ep_metrics(struct exchange *ex, struct radish_error *err);
 enum radish_status ep_health(struct exchange *ex, struct radish_error *err);
 
 #endif
