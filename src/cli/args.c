@@ -55,7 +55,7 @@ struct flag {
     const char *help;
 };
 
-#define AT(field)   offsetof(struct args, field)
+#define AT(field) offsetof(struct args, field)
 #define ENGINE                                                                                     \
     (COMMAND_SERVE | COMMAND_CHAT | COMMAND_RUN | COMMAND_LOGITS | COMMAND_INFO | ONE_BATCH)
 #define GENERATES   (COMMAND_SERVE | COMMAND_CHAT | COMMAND_RUN)
@@ -106,8 +106,8 @@ static const struct flag flags[] = {
      1048576, NULL, "N", "1024", NULL, "requests that may wait; more are answered 503"},
     {"request-timeout", 0, KIND_DOUBLE, COMMAND_SERVE, AT(engine.request_timeout_seconds), 0, 0.001,
      1e9, NULL, "SECONDS", NULL, "none", "end a request that takes longer"},
-    {"chunked-prefill-size", 0, KIND_U32, GENERATES | ONE_BATCH, AT(engine.chunk_tokens), 0, 1, 1048576, NULL,
-     "TOKENS", "512", NULL, "prompt tokens computed in one step"},
+    {"chunked-prefill-size", 0, KIND_U32, GENERATES | ONE_BATCH, AT(engine.chunk_tokens), 0, 1,
+     1048576, NULL, "TOKENS", "512", NULL, "prompt tokens computed in one step"},
     {"max-prefill-tokens", 0, KIND_U32, COMMAND_SERVE, AT(engine.prefill_tokens_max), 0, 1,
      CONTEXT_MAX, NULL, "TOKENS", "16384", NULL, "prompt tokens admitted together"},
     {"max-stall-ms", 0, KIND_U32, COMMAND_SERVE, AT(stall_ms_max), 0, 0, 3600000, NULL, "MS", "250",
@@ -188,8 +188,7 @@ static const struct flag flags[] = {
     {"json", 0, KIND_SWITCH, COMMAND_RUN, AT(json), 0, 0, 0, NULL, NULL, NULL, NULL,
      "print one JSON object: text, ids, finish_reason, usage, seconds"},
     {"json", 0, KIND_SWITCH, COMMAND_BENCH | ONE_BATCH | SERVING, AT(json), 0, 0, 0, NULL, NULL,
-     NULL, NULL,
-     "print a JSON object for each figure, one a line"},
+     NULL, NULL, "print a JSON object for each figure, one a line"},
     {"nodes", 0, KIND_U64, COMMAND_BENCH, AT(n_nodes_max), 0, 1000, 16777216, NULL, "N", "1000000",
      NULL, "radix: the largest tree measured; a million nodes take about 300 MB"},
 
@@ -201,12 +200,12 @@ static const struct flag flags[] = {
      "N,N...", "16", NULL, "tokens of an answer; the first comes with the prompt's computation"},
     {"run-name", 0, KIND_TEXT, ONE_BATCH, AT(bench.run_name), 0, 0, 0, NULL, "NAME", "default",
      NULL, "what the results are called in JSON"},
-    {"result-filename", 0, KIND_TEXT, ONE_BATCH, AT(bench.result_path), 0, 0, 0, NULL, "FILE",
-     NULL, "-", "append each result to this file as a JSON line"},
+    {"result-filename", 0, KIND_TEXT, ONE_BATCH, AT(bench.result_path), 0, 0, 0, NULL, "FILE", NULL,
+     "-", "append each result to this file as a JSON line"},
     {"log-decode-step", 0, KIND_U32, ONE_BATCH, AT(bench.log_decode_step), 0, 1, CONTEXT_MAX, NULL,
      "N", NULL, "the first 5 steps", "a line for every so many steps of decoding"},
-    {"prompt-filename", 0, KIND_TEXT, ONE_BATCH, AT(bench.prompt_path), 0, 0, 0, NULL, "FILE",
-     NULL, "random ids", "prompts to use, one a line, repeated and cut to the input's length"},
+    {"prompt-filename", 0, KIND_TEXT, ONE_BATCH, AT(bench.prompt_path), 0, 0, 0, NULL, "FILE", NULL,
+     "random ids", "prompts to use, one a line, repeated and cut to the input's length"},
     {"correctness-test", 0, KIND_SWITCH, ONE_BATCH, AT(bench.checks), 0, 0, 0, NULL, NULL, NULL,
      NULL, "show logits and greedy answers of a few prompts, computed in two parts and in one"},
     {"cut-len", 0, KIND_U32, ONE_BATCH, AT(bench.cut_len), 0, 1, CONTEXT_MAX, NULL, "TOKENS", "4",
@@ -229,10 +228,10 @@ static const struct flag flags[] = {
      "32; all of a trace", "requests of random, cold-fan-out and trace"},
     {"input-len", 0, KIND_U32, SERVING, AT(bench.input_tokens), 0, 1, CONTEXT_MAX, NULL, "TOKENS",
      "128", NULL, "of a request's own text (of each turn, each branch)"},
-    {"prefix-len", 0, KIND_U32, SERVING, AT(bench.prefix_tokens), 0, 0, CONTEXT_MAX, NULL,
-     "TOKENS", "512", NULL, "of a group's prefix, a conversation's begin, a trunk"},
-    {"output-len", 0, KIND_U32, SERVING, AT(bench.output_tokens), 0, 1, CONTEXT_MAX, NULL,
-     "TOKENS", "64", NULL, "of every answer"},
+    {"prefix-len", 0, KIND_U32, SERVING, AT(bench.prefix_tokens), 0, 0, CONTEXT_MAX, NULL, "TOKENS",
+     "512", NULL, "of a group's prefix, a conversation's begin, a trunk"},
+    {"output-len", 0, KIND_U32, SERVING, AT(bench.output_tokens), 0, 1, CONTEXT_MAX, NULL, "TOKENS",
+     "64", NULL, "of every answer"},
     {"range-ratio", 0, KIND_DOUBLE, SERVING, AT(bench.range_ratio), 0, 0, 1, NULL, "F", "1", NULL,
      "own texts have from this share of --input-len to all of it"},
     {"groups", 0, KIND_U32, SERVING, AT(bench.n_groups), 0, 1, 1000000, NULL, "N", "6", NULL,
@@ -257,8 +256,8 @@ static const struct flag flags[] = {
      "repetitions with new texts; servers take turns in each"},
     {"seed", 0, KIND_U64, SERVING, AT(bench.seed), 0, 0, 9007199254740992.0, NULL, "N", "1", NULL,
      "where texts, lengths and arrivals come from"},
-    {"seed", 0, KIND_U64, ONE_BATCH, AT(bench.seed), 0, 0, 9007199254740992.0, NULL, "N", "1",
-     NULL, "where the ids of prompts come from"},
+    {"seed", 0, KIND_U64, ONE_BATCH, AT(bench.seed), 0, 0, 9007199254740992.0, NULL, "N", "1", NULL,
+     "where the ids of prompts come from"},
     {"warmup-requests", 0, KIND_U32, SERVING, AT(bench.n_warmup), 0, 0, 10000, NULL, "N", "1", NULL,
      "requests sent before the first round and not counted"},
     {"timeout", 0, KIND_DOUBLE, SERVING, AT(bench.timeout_seconds), 0, 0.001, 1e6, NULL, "SECONDS",
@@ -473,7 +472,8 @@ static int store_numbers(const struct command *command, const struct flag *flag,
         uint64_t number;
         size_t n = strcspn(c, ",");
         if (numbers->n == ARGS_NUMBERS_MAX)
-            return args_refuse(command, "--%s takes at most %d numbers", flag->name, ARGS_NUMBERS_MAX);
+            return args_refuse(command, "--%s takes at most %d numbers", flag->name,
+                               ARGS_NUMBERS_MAX);
         snprintf(one, sizeof one, "%.*s", n < sizeof one ? (int)n : (int)sizeof one, c);
         int rc = store_u64(command, flag, one, (uint64_t)flag->max, &number);
         if (rc >= 0) return rc;

@@ -76,7 +76,8 @@ static const struct command commands[] = {
      "fetch a model from a Hugging Face hub",
      "Fetches what is needed to serve the model into the model cache and prints its folder; then\n"
      "ORG/NAME is a MODEL for every command. Of several GGUF models, :QUANT says which. An\n"
-     "interrupted pull goes on where it stopped; a finished one only checks. HF_ENDPOINT, HF_TOKEN\n"
+     "interrupted pull goes on where it stopped; a finished one only checks. HF_ENDPOINT, "
+     "HF_TOKEN\n"
      "(or the token that 'hf auth login' stored), HF_HUB_OFFLINE and https_proxy are heeded.",
      cmd_pull},
     {"list", COMMAND_LIST, "[flags]", false, "show the models in the model cache",
@@ -86,7 +87,8 @@ static const struct command commands[] = {
     {"bench", COMMAND_BENCH, "NAME [flags]", false, "measure radish, a part of it, or any server",
      "Prints figures as a table or as JSON lines. NAME is:\n\n"
      "  one-batch MODEL   prefill and decode of one batch, without server and scheduler\n"
-     "  serving           latency, throughput and hit rate of a server under load (any that speaks\n"
+     "  serving           latency, throughput and hit rate of a server under load (any that "
+     "speaks\n"
      "                    OpenAI's API)\n"
      "  radix             the prefix tree: match, insert, evict at 1,000 to 1,000,000 nodes\n"
      "  sched             the scheduler: a step with 1, 32, 256 sequences running\n\n"
@@ -101,7 +103,8 @@ static const struct command commands[] = {
     {"bench serving", COMMAND_BENCH_SERVING, "--url URL [flags]", false,
      "measure a server under load",
      "Sends a workload to a server that speaks OpenAI's API (radish, llama-server, vLLM, SGLang,\n"
-     "Ollama ...) and prints latencies, throughput and the hit rate of its prefix cache, beside the\n"
+     "Ollama ...) and prints latencies, throughput and the hit rate of its prefix cache, beside "
+     "the\n"
      "rate that a cache without limits would have. With several --url the servers take turns.\n\n"
      "Workloads:\n"
      "  random         no two requests share anything\n"
