@@ -272,12 +272,8 @@ static enum radish_status list_repo(const char *folder, const char *name,
                                     struct model_cache_list *list, struct radish_error *err) {
     struct scan scan;
     uint64_t bytes = 0;
-    size_t n_ggufs = 0;
     enum radish_status status = scan_folder(folder, &scan, err);
-    for (size_t i = 0; i < scan.n; i++) {
-        bytes += scan.files[i].bytes;
-        n_ggufs += model_gguf_is_model(scan.files[i].path);
-    }
+    for (size_t i = 0; i < scan.n; i++) bytes += scan.files[i].bytes;
     if (status == RADISH_OK && scan_has_safetensors(&scan))
         status = add_entry(list, name, mem_strndup(folder, strlen(folder)), bytes, err);
     else
