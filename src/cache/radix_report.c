@@ -76,10 +76,9 @@ uint32_t radix_copy_nodes(const struct radix *r, uint32_t *next_id,
 
 uint32_t radix_edge(const struct radix *r, const struct radix_node_key *key, int32_t *tokens_out,
                     uint32_t n_max) {
+    if (key->id > r->n_nodes_touched) return 0;
     const struct radix_node *node = &r->nodes[key->id];
-    if (key->id > r->n_nodes_touched || node->kind != RADIX_KIND_EDGE ||
-        node->created != key->created)
-        return 0;
+    if (node->kind != RADIX_KIND_EDGE || node->created != key->created) return 0;
     uint32_t n = 0;
     for (uint32_t page = node->first_page; page && n < n_max; page = r->next[page]) {
         uint32_t n_here = n_max - n < r->page_slots ? n_max - n : r->page_slots;

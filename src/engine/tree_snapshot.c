@@ -29,7 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLICE_NODES = 1 << 15 };
+enum { SLICE_NODES = 1 << 13 };
 
 #define NONE      UINT32_MAX /* no copy */
 #define LEFT_OUT  (UINT32_MAX - 1)

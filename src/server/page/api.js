@@ -42,11 +42,11 @@ function use(value) {
   for (const listener of listeners) listener();
 }
 
-$("key-use").addEventListener("click", () => use($("key-value").value.trim()));
-$("key-forget").addEventListener("click", () => use(""));
-$("key-value").addEventListener("keydown", (event) => {
-  if (event.key === "Enter") use($("key-value").value.trim());
+$("key-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  use($("key-value").value.trim());
 });
+$("key-forget").addEventListener("click", () => use(""));
 $("key").addEventListener("keydown", (event) => {
   if (event.key === "Escape") $("key").hidden = true;
 });

@@ -25,7 +25,7 @@ function addError(message, text) {
   const line = document.createElement("p");
   line.className = "error";
   line.textContent = text;
-  message.append(line);
+  message.insertBefore(line, message.querySelector(".meta"));
   line.scrollIntoView({ block: "end" });
 }
 

@@ -1,12 +1,12 @@
 /* The figures: asks /health once a second while the page is visible, keeps five minutes of it, and draws. The tree is asked for only when
-   the counters say that something has happened, at most every third second. */
+   the counters say that something has happened, at most every third second, and rarer the longer it takes: a fiftieth of the time at most. */
 import { get, onKey } from "./api.js";
 import { count, percent } from "./format.js";
 import { drawTree } from "./tree.js";
 import { drawSpark } from "./spark.js";
 import "./chat.js";
 
-const EVERY_MS = 1000, TREE_EVERY_MS = 3000, KEPT_MS = 300000, HIT_WINDOW_MS = 60000, SPEED_WINDOW_MS = 2500;
+const EVERY_MS = 1000, TREE_EVERY_MS = 3000, TREE_REST = 50, TREE_REST_MAX_MS = 60000, KEPT_MS = 300000, HIT_WINDOW_MS = 60000, SPEED_WINDOW_MS = 2500;
 const $ = (id) => document.getElementById(id);
 const samples = []; /* of /health, oldest first, with the time they came */
 let timer = 0, treeAt = 0, treeSeen = "", hasModel = false, isAsking = false;
@@ -92,9 +92,9 @@ async function askModel() {
 
 async function askTree(s) {
   const now = Date.now(), seen = [s.prompt_tokens, s.output_tokens, s.requests_running, s.kv_slots_evictable, s.kv_slots_pinned].join();
-  if (now - treeAt < TREE_EVERY_MS || seen === treeSeen) return;
-  treeAt = now;
+  if (now < treeAt || seen === treeSeen) return;
   const tree = await get("/radix/tree");
+  treeAt = now + Math.min(TREE_REST_MAX_MS, Math.max(TREE_EVERY_MS, TREE_REST * (Date.now() - now)));
   if (tree) treeSeen = seen;
   drawTree(tree);
 }

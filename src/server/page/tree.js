@@ -8,7 +8,7 @@ import { count, several } from "./format.js";
 const SVG = "http://www.w3.org/2000/svg", ROW = 26, CHAR = 6.65, AGES = 5;
 const $ = (id) => document.getElementById(id);
 const elements = new Map(); /* id -> <g> */
-let root = null, zoomId = "all", chosenId = null, hasText = true, oldest = 16;
+let isDrawing = false, root = null, zoomId = "all", chosenId = null, hasText = true, oldest = 16;
 
 const weight = (node) => node.tokens + node.tokens_below;
 
@@ -70,11 +70,12 @@ function wayTo(node) {
   return way;
 }
 
-const visible = (text) => text.replaceAll("\n", "⏎").replaceAll("\t", "⇥").replaceAll("\r", "");
+const visible = (text) => text.replaceAll("\n", "⏎").replaceAll("\t", "⇥").replaceAll("\r", "").replace(/^ | $/g, "␣");
 
 function labelOf(node) {
   if (node.isPlain) return `${node.label} · ${several(weight(node), "token")}`;
-  return hasText && node.text ? visible(node.text) : several(node.tokens, "token");
+  if (!hasText || !node.text) return several(node.tokens, "token");
+  return visible(node.text) + (node.text_tokens < node.tokens ? "…" : "");
 }
 
 function factsOf(node) {
@@ -112,7 +113,7 @@ function elementOf(node) {
   g.setAttribute("role", "treeitem");
   g.dataset.id = node.id;
   g.addEventListener("mouseenter", () => choose(g.dataset.id, false));
-  g.addEventListener("focus", () => choose(g.dataset.id, false));
+  g.addEventListener("focus", () => isDrawing || choose(g.dataset.id, false)); /* it is put back where it was */
   g.addEventListener("click", () => zoom(g.dataset.id === zoomId ? (find(zoomId).parent ?? root).id : g.dataset.id));
   elements.set(node.id, g);
   return g;
@@ -121,7 +122,7 @@ function elementOf(node) {
 function place(node, x, width, level, drawn) {
   const g = elementOf(node), [body, pin, text] = g.children, y = level * ROW + 0.5, age = node.isPlain ? 0 : ageClass(node);
   const room = Math.floor((width - 10) / CHAR), label = labelOf(node);
-  g.setAttribute("class", `node ${node.isPlain ? "plain" : age < 3 ? "dark" : ""} ${node.id === chosenId ? "chosen" : ""}`);
+  g.setAttribute("class", `node ${node.isPlain ? "plain" : age < 2 ? "dark" : ""} ${node.id === chosenId ? "chosen" : ""}`);
   set(g, { "aria-level": level + 1, "aria-label": `${label}: ${factsOf(node)}`, tabindex: -1 });
   body.setAttribute("class", `body a${age}`);
   set(body, { x, y, width: Math.max(width, 1), height: ROW - 1, rx: width > 8 ? 2 : 0 });
@@ -169,7 +170,7 @@ function drawCrumbs(shown) {
     return button;
   });
   const here = document.createElement("span");
-  here.textContent = way.length > 1 ? "› " + (shown.isPlain ? shown.label : labelOf(shown)) : "";
+  here.textContent = way.length > 1 ? "› " + (shown.isPlain ? shown.label : labelOf(shown)) : "Wide: many tokens. Dark: used lately. Below a prefix: what continues it.";
   $("crumbs").replaceChildren(...buttons, here);
 }
 
@@ -189,7 +190,9 @@ function draw() {
   for (const id of elements.keys()) if (!find(id)) elements.delete(id);
   const stop = elements.get(drawnIds.has(chosenId) ? chosenId : shown.id);
   stop?.setAttribute("tabindex", 0);
-  if (focused && elements.has(focused) && drawnIds.has(focused)) elements.get(focused).focus({ preventScroll: true });
+  isDrawing = true;
+  if (focused && drawnIds.has(focused)) elements.get(focused).focus({ preventScroll: true });
+  isDrawing = false;
   drawCrumbs(shown);
 }
 

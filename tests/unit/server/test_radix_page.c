@@ -1,5 +1,5 @@
-/* test_radix_page.c - GET /radix and POST /abort_request over the fake engine: who may see what,
- * and which requests end. */
+/* test_radix_page.c - GET /radix, GET /radix/tree and POST /abort_request over the fake engine: who
+ * may see what, and which requests end. */
 #include "server_client.h"
 
 #define COMPLETIONS "/v1/completions"
@@ -74,6 +74,58 @@ static void test_the_page_of_a_server_without_cache_or_while_it_stops(void **sta
     a = get(&f, "");
     assert_int_equal(a.status, 503);
     check_has(&a, "Retry-After");
+    answer_free(&a);
+    fixture_close(&f);
+}
+
+/* ---- the tree ---- */
+
+static struct answer get_tree(const struct fixture *f, const char *headers) {
+    return client_request(f->port, "GET", "/radix/tree", headers, NULL);
+}
+
+static void test_the_tree_is_a_list_with_parents_first(void **state) {
+    (void)state;
+    struct fixture f;
+    fixture_open(&f, NULL);
+    struct answer a = get_tree(&f, "");
+    assert_int_equal(a.status, 200);
+    assert_string_equal(
+        a.body,
+        "{\"enabled\":true,\"nodes\":4,\"tokens\":9,\"has_text\":true,\"tree\":["
+        "{\"id\":\"1.2\",\"parent\":-1,\"namespace\":3,\"tokens\":3,\"tokens_path\":3,"
+        "\"tokens_below\":6,\"nodes_below\":3,\"pins\":1,\"hits\":4,\"age\":5,\"text\":\"abc\","
+        "\"text_tokens\":3},"
+        "{\"id\":\"5.6\",\"parent\":0,\"namespace\":3,\"tokens\":4,\"tokens_path\":7,"
+        "\"tokens_below\":0,\"nodes_below\":0,\"pins\":0,\"hits\":0,\"age\":7,\"text\":\"d\","
+        "\"text_tokens\":1}]}");
+    answer_free(&a);
+
+    fake.is_cache_off = true;
+    a = get_tree(&f, "");
+    assert_string_equal(a.body, "{\"enabled\":false}");
+    answer_free(&a);
+    fake.is_stopped = true;
+    a = get_tree(&f, "");
+    assert_int_equal(a.status, 503);
+    answer_free(&a);
+    fixture_close(&f);
+}
+
+static void test_the_tree_shows_no_text_where_keys_are_isolated(void **state) {
+    (void)state;
+    struct server_options options = {.api_keys = two_keys, .n_api_keys = 2};
+    struct fixture f;
+    fixture_open(&f, &options);
+    struct answer a = get_tree(&f, "");
+    assert_int_equal(a.status, 401);
+    answer_free(&a);
+    a = get_tree(&f, BETA);
+    assert_int_equal(a.status, 200);
+    check_has(&a, "\"has_text\":false");
+    check_has(&a, "\"age\":5},{");
+    assert_null(strstr(a.text, "abc"));
+    assert_null(strstr(a.text, "text_tokens"));
     answer_free(&a);
     fixture_close(&f);
 }
@@ -197,6 +249,8 @@ int main(void) {
         cmocka_unit_test(test_the_page_shows_counts_prefixes_and_misses),
         cmocka_unit_test(test_the_page_shows_no_text_where_keys_are_isolated),
         cmocka_unit_test(test_the_page_of_a_server_without_cache_or_while_it_stops),
+        cmocka_unit_test(test_the_tree_is_a_list_with_parents_first),
+        cmocka_unit_test(test_the_tree_shows_no_text_where_keys_are_isolated),
         cmocka_unit_test(test_an_abort_takes_the_exact_id_in_every_phase),
         cmocka_unit_test(test_abort_all_ends_everything),
         cmocka_unit_test(test_a_key_aborts_its_own_requests_only),
