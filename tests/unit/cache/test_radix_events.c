@@ -4,6 +4,7 @@
 #include "test.h"
 
 #include "base/rng.h"
+#include "cache/kv_cache.h"
 #include "cache_tree.h"
 
 enum { CHANGES_MAX = 4096, MIRROR_MAX = 1024 };
@@ -215,6 +216,19 @@ static void test_a_mirror_made_of_changes_equals_the_tree(void **state) {
     run_random(4, RADIX_POLICY_LRU, seed + 2);
 }
 
+static void test_memory_for_digests_is_planned(void **state) {
+    (void)state;
+    struct kv_cache_options options = {
+        .n_slots = 4000, .page_slots = 4, .n_rows = 2, .context_tokens = 100};
+    uint64_t n_off = kv_cache_bytes(&options);
+
+    options.is_announced = true;
+
+    assert_true(kv_cache_bytes(&options) >= n_off + 1000 * 32);
+    options.is_tree_off = true;
+    assert_true(kv_cache_bytes(&options) < n_off);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hashes_are_those_that_hashlib_makes),
@@ -223,6 +237,7 @@ int main(void) {
         cmocka_unit_test(test_a_split_and_duplicates_tell_nothing),
         cmocka_unit_test(test_a_flush_is_one_change_unless_something_is_pinned),
         cmocka_unit_test(test_a_mirror_made_of_changes_equals_the_tree),
+        cmocka_unit_test(test_memory_for_digests_is_planned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,9 @@
  * wrong. */
 #include "test.h"
 
+#include "alloc_fail.h"
 #include "events/kv_config.h"
+#include "events/kv_log.h"
 
 static void assert_refused(const char *json, const char *said) {
     struct radish_error err = {0};
@@ -64,11 +66,36 @@ static void test_what_is_wrong_is_named(void **state) {
     assert_refused("{\"topic\": \"a\\u0000b\"}", "NUL");
 }
 
+static bool attempt_read(void *user) {
+    struct kv_config config;
+    enum radish_status status = kv_config_read(user, &config, NULL);
+    assert_true(status == RADISH_OK || status == RADISH_E_NOMEM);
+    kv_config_deinit(&config);
+    return status == RADISH_OK;
+}
+
+static bool attempt_log(void *user) {
+    struct kv_log log;
+    enum radish_status status = kv_log_init(&log, 1000, 10, 10, user);
+    assert_true(status == RADISH_OK || (status == RADISH_E_NOMEM && !log.bytes && !log.entries));
+    kv_log_deinit(&log);
+    return status == RADISH_OK;
+}
+
+static void test_every_failed_allocation_is_survived(void **state) {
+    (void)state;
+    static char json[] = "{\"publisher\": \"zmq\", \"replay_endpoint\": \"tcp://*:1\"}";
+    if (!alloc_fail_can()) skip();
+    assert_true(alloc_fail_each(attempt_read, json) >= 4);
+    assert_int_equal(alloc_fail_each(attempt_log, NULL), 2);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults_are_those_of_sglang),
         cmocka_unit_test(test_every_key_is_read),
         cmocka_unit_test(test_what_is_wrong_is_named),
+        cmocka_unit_test(test_every_failed_allocation_is_survived),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
