@@ -102,10 +102,12 @@ struct radish_model_info {
     const char *name;         /* last part of the path, without .gguf: the default served name */
     const char *format;       /* "safetensors", "gguf", or "tokenizer" when there are no weights */
     const char *architecture; /* "llama", "qwen3", ...; "" when there are no weights */
-    uint32_t context_trained; /* tokens, scaling included; 0 when unknown */
-    uint32_t n_vocab;         /* rows of the logits; 0 when there are no weights */
-    uint32_t n_tokens;        /* ids the tokenizer knows */
-    uint32_t token_bytes_max; /* of the longest token */
+    const char *hf_class, *hf_type; /* what config.json calls it: "LlamaForCausalLM", "llama"; NULL
+                                       when there are no weights */
+    uint32_t context_trained;       /* tokens, scaling included; 0 when unknown */
+    uint32_t n_vocab;               /* rows of the logits; 0 when there are no weights */
+    uint32_t n_tokens;              /* ids the tokenizer knows */
+    uint32_t token_bytes_max;       /* of the longest token */
     bool has_chat_template;
     const char *chat_template_error; /* why the model's own template cannot be used, or "" */
     uint64_t weight_bytes;

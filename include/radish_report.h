@@ -42,6 +42,7 @@ struct radish_engine_info {
     uint64_t kv_slots_private;   /* of single sequences, not shared yet */
     uint32_t requests_running;   /* sequences */
     uint32_t requests_queued;
+    uint64_t queued_tokens;          /* of their prompts */
     uint32_t requests_waiting;       /* of the running: for another to compute what they share */
     uint32_t requests_retracted;     /* of the queued: sent back because the pool was full */
     double new_token_ratio;          /* share of max_new_tokens that answers are expected to need */

@@ -13,6 +13,7 @@
  * struct poptOption table per command, says each shared flag up to five times. */
 #include "args.h"
 
+#include "base/json.h"
 #include "command.h"
 
 #include <ctype.h>
@@ -524,6 +525,66 @@ static int store(struct args *args, const struct command *command, const struct 
 
 _Static_assert(sizeof(enum radish_precision) == sizeof(uint32_t), "KIND_CHOICE writes 4 bytes");
 _Static_assert(sizeof(enum radish_kv_dtype) == sizeof(uint32_t), "KIND_CHOICE writes 4 bytes");
+
+/* ---- what the line said, for others ---- */
+
+static yyjson_mut_val *list_to_json(yyjson_mut_doc *doc, const char *const *texts, size_t n) {
+    yyjson_mut_val *list = yyjson_mut_arr(doc);
+    for (size_t i = 0; i < n; i++) yyjson_mut_arr_add_str(doc, list, texts[i]);
+    return list;
+}
+
+/* A number is null while it is 0 and its row names no default: what it will be is found later. */
+static yyjson_mut_val *value_to_json(yyjson_mut_doc *doc, const struct args *args,
+                                     const struct flag *flag) {
+    const char *at = (const char *)args + flag->offset;
+    const struct radish_engine_options *engine = &args->engine;
+    uint64_t number = 0;
+    double real = 0;
+    const char *text = NULL;
+    switch (flag->kind) {
+    case KIND_SWITCH: return yyjson_mut_bool(doc, *(const bool *)at);
+    case KIND_TEXT:
+    case KIND_WORD:
+        memcpy(&text, at, sizeof text);
+        return text ? yyjson_mut_str(doc, text) : yyjson_mut_null(doc);
+    case KIND_CHOICE:
+        text = flag->choices;
+        for (uint32_t i = *(const uint32_t *)(const void *)at; i; i--)
+            text += strcspn(text, "|") + 1;
+        return yyjson_mut_strn(doc, text, strcspn(text, "|"));
+    case KIND_U32: number = *(const uint32_t *)(const void *)at; break;
+    case KIND_U64: number = *(const uint64_t *)(const void *)at; break;
+    case KIND_SEED:
+        if (!*((const bool *)args + flag->has_offset)) return yyjson_mut_null(doc);
+        return yyjson_mut_uint(doc, *(const uint64_t *)(const void *)at);
+    case KIND_DOUBLE:
+        real = *(const double *)(const void *)at;
+        return real == 0 && !flag->initial ? yyjson_mut_null(doc) : yyjson_mut_real(doc, real);
+    case KIND_KERNEL: return list_to_json(doc, engine->kernels, engine->n_kernels);
+    case KIND_ORIGIN: return list_to_json(doc, args->cors_origins, args->n_cors_origins);
+    default: return yyjson_mut_null(doc);
+    }
+    return number == 0 && !flag->initial ? yyjson_mut_null(doc) : yyjson_mut_uint(doc, number);
+}
+
+char *args_to_json(const struct args *args, const struct command *command) {
+    yyjson_mut_doc *doc = yyjson_mut_doc_new(NULL);
+    yyjson_mut_val *root = yyjson_mut_obj(doc);
+    bool ok = root != NULL;
+    yyjson_mut_doc_set_root(doc, root);
+    for (size_t i = 0; ok && i < N_FLAGS; i++) {
+        if (!(flags[i].commands & command->bit) || flags[i].kind == KIND_API_KEY) continue;
+        yyjson_mut_val *key = yyjson_mut_strcpy(doc, flags[i].name);
+        ok = key && yyjson_mut_obj_add(root, key, value_to_json(doc, args, &flags[i]));
+        /* The document's own copy of the name. */
+        for (char *c = ok ? (char *)(uintptr_t)yyjson_mut_get_str(key) : ""; *c; c++)
+            if (*c == '-') *c = '_';
+    }
+    char *text = ok ? yyjson_mut_write(doc, 0, NULL) : NULL;
+    yyjson_mut_doc_free(doc);
+    return text;
+}
 
 /* ---- help ---- */
 

@@ -140,6 +140,11 @@ struct command {
 int args_parse(struct args *args, const struct command *command, int argc, char **argv);
 void args_deinit(struct args *args);
 
+/* All flags of `command` and their values as a JSON object, named as SGLang names its arguments
+ * (mem_fraction_static); null where the default is found later. Keys are left out. caller frees
+ * with free(); NULL: out of memory. */
+char *args_to_json(const struct args *args, const struct command *command);
+
 /* Wrong usage, found after parsing: one line on stderr that ends in a hint to --help. Returns
  * EXIT_USAGE. */
 int args_refuse(const struct command *command, const char *fmt, ...) RADISH_PRINTF(2, 3);

@@ -116,6 +116,16 @@ static int check_options(const struct server_options *options) {
     return status ? fail_server(status, &err) : -1;
 }
 
+/* What is known once the model is: its name, and so what /server_info tells of the command line. */
+static int describe(struct args *args, const struct radish_model *model,
+                    struct server_options *options, char **json_out) {
+    if (!args->served_name) args->served_name = radish_model_info(model)->name;
+    *json_out = args_to_json(args, command_by_bit(COMMAND_SERVE));
+    options->served_model_name = args->served_name;
+    options->args_json = *json_out;
+    return *json_out ? -1 : command_fail("out of memory");
+}
+
 static int serve(const struct args *args, struct radish_model *model, struct radish_engine *engine,
                  const struct server_options *options) {
     struct radish_error err = {0};
@@ -166,14 +176,15 @@ int cmd_serve(struct args *args) {
     struct radish_engine *engine = NULL;
     struct kv_publisher *publisher = NULL;
     const char **keys = NULL;
-    char *key_text = NULL;
+    char *key_text = NULL, *args_json = NULL;
     size_t n_keys = 0;
     args->engine.stall_ms_max = args->stall_ms_max ? (int32_t)args->stall_ms_max : -1;
     int rc = gather_keys(args, &keys, &n_keys, &key_text);
-    const struct server_options options = make_options(args, keys, n_keys);
+    struct server_options options = make_options(args, keys, n_keys);
     if (rc < 0) rc = check_options(&options);
     if (rc < 0) rc = open_publisher(args, &publisher);
     if (rc < 0) rc = command_open_model(args, &model);
+    if (rc < 0) rc = describe(args, model, &options, &args_json);
     if (rc < 0) rc = command_open_engine(args, model, &engine);
     if (rc < 0) rc = serve(args, model, engine, &options);
     radish_engine_close(engine);
@@ -181,5 +192,6 @@ int cmd_serve(struct args *args) {
     radish_model_close(model);
     free(keys);
     free(key_text);
+    free(args_json);
     return rc < 0 ? EXIT_DONE : rc;
 }

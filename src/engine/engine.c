@@ -216,6 +216,7 @@ static void enqueue(struct radish_engine *engine, struct engine_request *request
     set_namespace(engine, request);
     engine->table[request->cell] = request;
     engine->n_queued++;
+    engine->n_queued_tokens += request->r.n_prompt;
     *(engine->inbox_tail ? &engine->inbox_tail->next : &engine->inbox_head) = request;
     engine->inbox_tail = request;
     pthread_cond_signal(&engine->wake);

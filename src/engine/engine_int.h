@@ -137,7 +137,8 @@ struct radish_engine {
     uint64_t n_submitted;
     uint64_t n_seeded; /* seeds given out */
     uint64_t seed;
-    uint32_t n_queued; /* requests that no step has begun on */
+    uint32_t n_queued;        /* requests that no step has begun on */
+    uint64_t n_queued_tokens; /* of their prompts */
     bool is_stopping;
     struct radish_engine_info info; /* as of the last hand-over */
     uint64_t rate_ns;               /* when its output_tokens_per_second was measured */
@@ -149,6 +150,7 @@ struct radish_engine {
     /* The engine's thread. */
     struct engine_request *live_head, *live_tail;
     struct engine_request *dead;
+    uint64_t n_admitted_tokens;
     uint32_t n_admitted;     /* since the last hand-over */
     struct engine_row *rows; /* [ENGINE_ROWS_MAX] */
     float *row_copies;       /* [n_samplers, n_vocab] of shared rows */

@@ -37,13 +37,18 @@ static void forget_dead(struct radish_engine *engine) {
             while (*link && *link != dead) link = &(*link)->next_abort;
             if (*link) *link = dead->next_abort;
         }
-        if (!dead->is_admitted) engine->n_queued--;
+        if (!dead->is_admitted) {
+            engine->n_queued--;
+            engine->n_queued_tokens -= dead->r.n_prompt;
+        }
         namespaces_give(&engine->namespaces, dead->namespace_id);
         engine->table[dead->cell] = NULL;
         engine->cells_free[engine->n_cells_free++] = dead->cell;
     }
     engine->n_queued -= engine->n_admitted;
+    engine->n_queued_tokens -= engine->n_admitted_tokens;
     engine->n_admitted = 0;
+    engine->n_admitted_tokens = 0;
 }
 
 /* False: the engine is to stop. */
@@ -114,8 +119,11 @@ static void count_admitted(struct radish_engine *engine, const struct sched_step
         if (choice->request->is_hidden) continue;
         choice->request->is_admitted = true;
         engine->n_admitted++;
+        engine->n_admitted_tokens += choice->request->r.n_prompt;
         figures_admit(engine, choice->request, now_ns);
-        radix_watch_add(&engine->watch, engine->model, choice->request->id, &choice->seq, now_ns);
+        if (!choice->seq.is_uncounted)
+            radix_watch_add(&engine->watch, engine->model, choice->request->id, &choice->seq,
+                            now_ns);
     }
 }
 

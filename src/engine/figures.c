@@ -179,6 +179,7 @@ void radish_engine_info(struct radish_engine *engine, struct radish_engine_info 
     pthread_mutex_lock(&engine->lock);
     *info_out = engine->info;
     info_out->requests_queued = engine->n_queued;
+    info_out->queued_tokens = engine->n_queued_tokens;
     uint64_t rate_ns = engine->rate_ns;
     pthread_mutex_unlock(&engine->lock);
     if (!info_out->requests_running && clock_ns() - rate_ns > RATE_OLD_NS)

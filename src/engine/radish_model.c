@@ -71,6 +71,8 @@ static void fill_info(struct radish_model *model) {
     if (!n_tensors) info->format = "tokenizer";
     if (!is_served) return;
     info->architecture = model->config.arch->name;
+    info->hf_class = model->config.arch->hf_class;
+    info->hf_type = model->config.arch->hf_type;
     info->context_trained = model->config.context_trained;
     info->n_vocab = model->config.n_vocab;
 }

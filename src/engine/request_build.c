@@ -178,6 +178,7 @@ static enum radish_status make_choice(struct engine_request *request, uint32_t i
                                      .output = choice->output,
                                      .logits_from = first_logits_row(r, idx),
                                      .is_cache_off = r->is_cache_off,
+                                     .is_uncounted = r->is_uncounted,
                                      .priority = r->priority,
                                      .user = choice};
     RADISH_TRY(detok_stream_create(model->text->tokenizer, r->prompt, r->n_prompt,

@@ -60,15 +60,22 @@ void json_out_key(struct buf *out, const char *key) {
     buf_append(out, "\":", 2);
 }
 
-void json_out_logprob(struct buf *out, float value) {
+void json_out_double(struct buf *out, double value) {
     char text[32];
     if (!isfinite(value)) {
-        buf_append_str(out, "-9999.0");
+        buf_append_str(out, "null");
         return;
     }
-    /* Nine digits name every float. An embedder may have set a locale with a decimal comma. */
-    snprintf(text, sizeof text, "%.9g", (double)value);
+    /* An embedder may have set a locale with a decimal comma. */
+    snprintf(text, sizeof text, "%.9g", value);
     char *comma = strchr(text, ',');
     if (comma) *comma = '.';
     buf_append_str(out, text);
+}
+
+void json_out_logprob(struct buf *out, float value) {
+    if (isfinite(value))
+        json_out_double(out, (double)value); /* Nine digits name every float. */
+    else
+        buf_append_str(out, "-9999.0");
 }

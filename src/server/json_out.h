@@ -11,6 +11,9 @@ void json_out_string(struct buf *out, const char *s, size_t len);
 /* "key":  with the quotes and the colon; key is a literal that needs no escapes. */
 void json_out_key(struct buf *out, const char *key);
 
+/* Nine digits of a number; what JSON cannot say (NaN, an infinity) is null. */
+void json_out_double(struct buf *out, double value);
+
 /* A logarithm of a probability: JSON has no infinities and no NaN, so those become -9999, which is
  * what clients of this API know as "as good as impossible". */
 void json_out_logprob(struct buf *out, float value);

@@ -41,7 +41,7 @@
 #include <unistd.h>
 
 enum {
-    WAITING_THREADS = 2,           /* for requests that wait for the engine */
+    WAITING_THREADS = 3,           /* for requests that wait for the engine */
     BACKLOG = 4096,                /* a burst of a thousand clients connects at once */
     CONNECTION_POOL_BYTES = 32768, /* libmicrohttpd's memory per connection: request headers */
     FILES_BESIDE = 128,            /* descriptors for everything that is no connection */
@@ -184,6 +184,7 @@ static void free_server(struct server *server) {
     pthread_cond_destroy(&server->changed);
     pthread_mutex_destroy(&server->lock);
     free(server->served_name);
+    free(server->args_json);
     free(server);
 }
 
@@ -213,6 +214,15 @@ enum radish_status server_check(const struct server_options *options, struct rad
     return status;
 }
 
+/* Takes the braces off, so that other members can stand beside these. */
+static enum radish_status keep_args(struct server *server, const char *json,
+                                    struct radish_error *err) {
+    size_t len = json ? strlen(json) : 0;
+    bool is_object = len >= 2 && json[0] == '{' && json[len - 1] == '}';
+    server->args_json = is_object ? mem_strndup(json + 1, len - 2) : mem_strndup("", 0);
+    return server->args_json ? RADISH_OK : error_nomem(err);
+}
+
 static enum radish_status open_parts(struct server *server, struct radish_error *err) {
     const struct server_options *o = &server->options;
     const char *name =
@@ -220,6 +230,7 @@ static enum radish_status open_parts(struct server *server, struct radish_error 
     int fd = -1;
     server->served_name = mem_strndup(name, strlen(name));
     if (!server->served_name) return error_nomem(err);
+    RADISH_TRY(keep_args(server, o->args_json, err));
     RADISH_TRY(open_access(o, &server->keys, &server->origins, &server->tls, err));
     server->isolates_keys = o->isolation == SERVER_ISOLATION_AUTO
                                 ? server->keys.n > 1

@@ -28,7 +28,9 @@ struct server_options {
     const char *host;              /* ["127.0.0.1"] an address or a name to bind */
     uint16_t port;                 /* 0 = any free one: server_port() tells which */
     const char *served_model_name; /* [the model's own name] */
-    const char *const *api_keys;   /* [n_api_keys] any of them is accepted; none: no key needed */
+    const char
+        *args_json; /* [none] how it was started, for /server_info: an object without secrets */
+    const char *const *api_keys; /* [n_api_keys] any of them is accepted; none: no key needed */
     size_t n_api_keys;
     enum server_isolation isolation;
     const char *const *cors_origins; /* [n_cors_origins] "*" or "scheme://host[:port]": pages of

@@ -17,6 +17,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+/* Weights are read once: there is one version of them. */
+#define SERVER_WEIGHT_VERSION "default"
+
 struct exchange;
 struct http_metrics;
 struct peers;
@@ -28,6 +31,7 @@ struct server {
     struct radish_engine *engine;
     struct server_options options; /* defaults filled in; its pointers are not used after open */
     char *served_name;
+    char *args_json; /* members of an object: "host":"127.0.0.1","port":30000; or "" */
     struct api_keys keys;
     struct origins origins;
     struct tls_files tls;

@@ -9,6 +9,7 @@
  * The engine is never called with the lock held: the engine's callbacks take it. */
 #include "exchange.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/status.h"
@@ -24,6 +25,7 @@ struct exchange *exchange_create(struct server *server, const char *path) {
     if (!ex) return NULL;
     ex->server = server;
     ex->key_idx = API_KEY_NONE;
+    ex->begun_ns = clock_ns();
     ex->path = mem_strndup(path, strlen(path));
     if (!ex->path) {
         free(ex);

@@ -30,6 +30,7 @@ struct exchange {
     const struct route *route; /* NULL: `reply` is already an error */
     char *path;                /* decoded, without the query */
     struct query query;
+    uint64_t begun_ns; /* clock_ns() when its headers were complete */
     struct reply reply;
     char warning[REPLY_HEADER_BYTES]; /* for X-Radish-Warning; "" none */
     const char *error_code;           /* of the error a handler returns, a literal or NULL */

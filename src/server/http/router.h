@@ -44,5 +44,13 @@ enum radish_status ep_page(struct exchange *ex, struct radish_error *err);
 enum radish_status ep_abort(struct exchange *ex, struct radish_error *err);
 enum radish_status ep_metrics(struct exchange *ex, struct radish_error *err);
 enum radish_status ep_health(struct exchange *ex, struct radish_error *err);
+enum radish_status ep_health_generate(struct exchange *ex, struct radish_error *err);
+enum radish_status ep_model_info(struct exchange *ex, struct radish_error *err);
+enum radish_status ep_server_info(struct exchange *ex, struct radish_error *err);
+enum radish_status ep_weight_version(struct exchange *ex, struct radish_error *err);
+enum radish_status ep_loads(struct exchange *ex, struct radish_error *err);
+enum radish_status ep_get_load(struct exchange *ex, struct radish_error *err);
+enum radish_status ep_flush(struct exchange *ex, struct radish_error *err);
+enum radish_status ep_profile(struct exchange *ex, struct radish_error *err);
 
 #endif
