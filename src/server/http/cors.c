@@ -83,7 +83,7 @@ bool cors_answer_preflight(struct exchange *ex, const char *method) {
     }
     ex->reply.status = 200;
     buf_append_str(&ex->reply.body, "{}");
-    reply_add_header(&ex->reply, "Access-Control-Allow-Methods", "GET, HEAD, POST");
+    reply_add_header(&ex->reply, "Access-Control-Allow-Methods", "GET, HEAD, POST, PUT");
     if (headers) allow_headers(ex, headers);
     reply_add_header(&ex->reply, "Access-Control-Max-Age", MAX_AGE_SECONDS);
     /* Chromium: a page on the internet that asks a machine in a private network. */

@@ -190,7 +190,9 @@ static enum MHD_Result begin(struct server *server, struct MHD_Connection *conne
     bool is_hopeless = find_length(ex) > 2 * server->options.body_bytes_max;
     if (ex->reply.status && (waits_to_send || is_hopeless))
         return send_reply(ex, /*must_close=*/true);
-    if (has_body(ex) && strcmp(method, "POST") != 0) ex->must_close = true;
+    /* Whoever put a body where none belongs may have hidden a request in it. */
+    if (has_body(ex) && strcmp(method, "POST") != 0 && strcmp(method, "PUT") != 0)
+        ex->must_close = true;
     return MHD_YES;
 }
 

@@ -6,7 +6,8 @@
  *
  * Owns: one thread, a row for each connection. Caller keeps: the sockets; each is open from
  * peers_add() to peers_remove(). Threads: the HTTP threads; rows of different connections at the
- * same time. Past its deadline a socket is shut down: whoever reads or writes it sees its end. */
+ * same time. Past its deadline a socket is shut down: whoever reads or writes it sees its end. So
+ * is one that owes bytes and whose peer has closed, within a second. */
 #ifndef SERVER_PEERS_H
 #define SERVER_PEERS_H
 
