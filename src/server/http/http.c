@@ -162,8 +162,8 @@ static enum MHD_Result send_reply(struct exchange *ex, bool must_close) {
 
 /* What can be said from the head alone. ex->reply is set where that is the answer already. */
 static void check_head(struct exchange *ex, const char *method) {
-    cors_check(ex);
-    if (!ex->reply.status) check_route(ex, method);
+    check_route(ex, method);
+    if (!ex->reply.status) cors_check(ex);
     if (!ex->reply.status) check_access(ex);
     if (!ex->reply.status && find_length(ex) > ex->server->options.body_bytes_max) refuse_size(ex);
     if (ex->reply.status) ex->discards_body = true;

@@ -210,6 +210,14 @@ static enum radish_status add_message(struct builder *b, yyjson_mut_val *list, y
     return yyjson_mut_arr_append(list, obj) ? RADISH_OK : error_nomem(b->err);
 }
 
+static enum radish_status check_size(struct builder *b, yyjson_val *list, const char *name,
+                                     size_t n_max) {
+    size_t n = yyjson_arr_size(list);
+    if (n <= n_max) return RADISH_OK;
+    return error_set_field(b->err, RADISH_E_LIMIT, name, "%s may hold at most %zu items, not %zu",
+                           name, n_max, n);
+}
+
 static enum radish_status add_messages(struct builder *b, yyjson_mut_val *out, yyjson_val *root) {
     yyjson_val *messages = json_get(root, "messages"), *message;
     size_t idx, max;
@@ -219,6 +227,7 @@ static enum radish_status add_messages(struct builder *b, yyjson_mut_val *out, y
                                json_type_name(messages));
     if (!yyjson_arr_size(messages))
         return error_set_field(b->err, RADISH_E_INVALID, "messages", "messages must not be empty");
+    RADISH_TRY(check_size(b, messages, "messages", MESSAGES_MAX));
     yyjson_mut_val *list = yyjson_mut_arr(b->doc);
     if (!list) return error_nomem(b->err);
     yyjson_arr_foreach(messages, idx, max, message) {
@@ -246,6 +255,8 @@ static enum radish_status add_tools(struct builder *b, yyjson_mut_val *out, yyjs
     yyjson_val *tools = json_get(root, "tools"), *documents = json_get(root, "documents"), *tool;
     bool is_hidden = false;
     size_t idx, max;
+    RADISH_TRY(check_size(b, tools, "tools", MESSAGES_TOOLS_MAX));
+    RADISH_TRY(check_size(b, documents, "documents", MESSAGES_DOCUMENTS_MAX));
     RADISH_TRY(read_tool_choice(b, root, &is_hidden));
     if (is_given(tools) && !yyjson_is_arr(tools)) return refuse(b, "tools", "must be a list");
     yyjson_arr_foreach(tools, idx, max, tool) {

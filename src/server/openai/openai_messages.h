@@ -7,6 +7,9 @@
 
 enum { MESSAGES_MARKER_BYTES = 64 };
 
+/* What one request may hold; templates meet limits of their own before that. */
+enum { MESSAGES_MAX = 16384, MESSAGES_TOOLS_MAX = 1024, MESSAGES_DOCUMENTS_MAX = 4096 };
+
 struct openai_conversation {
     char *json; /* [len] variables for radish_render(); caller frees with free() */
     size_t len;
