@@ -1,4 +1,4 @@
-/* The figures: asks /health once a second while the page is visible, keeps five minutes of it, and draws. The tree is asked for only when
+/* The figures: asks /health once a second while the page is visible, keeps five minutes of it, and draws what there is of them. The tree is asked for only when
    the counters say that something has happened, at most every third second, and rarer the longer it takes: a fiftieth of the time at most. */
 import { get, onKey } from "./api.js";
 import { count, percent } from "./format.js";
@@ -6,7 +6,7 @@ import { drawTree } from "./tree.js";
 import { drawSpark } from "./spark.js";
 import "./chat.js";
 
-const EVERY_MS = 1000, TREE_EVERY_MS = 3000, TREE_REST = 50, TREE_REST_MAX_MS = 60000, KEPT_MS = 300000, HIT_WINDOW_MS = 60000, SPEED_WINDOW_MS = 2500;
+const EVERY_MS = 1000, TREE_EVERY_MS = 3000, TREE_REST = 50, TREE_REST_MAX_MS = 60000, KEPT_MS = 300000, SHOWN_MIN_MS = 60000, HIT_WINDOW_MS = 60000, SPEED_WINDOW_MS = 2500;
 const $ = (id) => document.getElementById(id);
 const samples = []; /* of /health, oldest first, with the time they came */
 let timer = 0, treeAt = 0, treeSeen = "", hasModel = false, isAsking = false;
@@ -69,7 +69,8 @@ function draw() {
   say("pool-total", count(s.kv_slots_total));
   say("connections", count(s.connections));
   drawPool(s);
-  const window = { samples, from: s.time - KEPT_MS, to: s.time };
+  const shownMs = Math.min(KEPT_MS, Math.max(SHOWN_MIN_MS, s.time - samples[0].time));
+  const window = { samples, from: s.time - shownMs, to: s.time };
   drawSpark($("spark-requests"), window, ["requests_running", "requests_queued"], { atLeast: 4, format: count });
   drawSpark($("spark-speed"), window, ["speed", "speedPrompt"], { atLeast: 10, format: count, own: true });
   drawSpark($("spark-hits"), window, ["hits"], { atMost: 1, format: percent });

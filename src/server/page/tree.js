@@ -170,7 +170,7 @@ function drawCrumbs(shown) {
     return button;
   });
   const here = document.createElement("span");
-  here.textContent = way.length > 1 ? "› " + (shown.isPlain ? shown.label : labelOf(shown)) : "Wide: many tokens. Dark: used lately. Below a prefix: what continues it.";
+  here.textContent = way.length > 1 ? "› " + (shown.isPlain ? shown.label : labelOf(shown)) : "Wide: many tokens. Strong: used lately. Below a prefix: what continues it.";
   $("crumbs").replaceChildren(...buttons, here);
 }
 

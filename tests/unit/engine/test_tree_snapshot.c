@@ -255,8 +255,8 @@ static void test_a_slice_of_a_huge_tree_takes_about_a_millisecond(void **state) 
     uint64_t begun_ns = clock_ns();
     assert_int_equal(tree_snapshot_pick(all, n, radix_n_cells(radix), shown, N_RANDOM, &tree, NULL),
                      RADISH_OK);
-    print_message("%u nodes: %u slices, the shortest %.3f ms, the mean %.3f ms; choice %.0f ms\n", n,
-                  n_slices, (double)shortest_ns / 1e6, (double)total_ns / 1e6 / n_slices,
+    print_message("%u nodes: %u slices, the shortest %.3f ms, the mean %.3f ms; choice %.0f ms\n",
+                  n, n_slices, (double)shortest_ns / 1e6, (double)total_ns / 1e6 / n_slices,
                   (double)(clock_ns() - begun_ns) / 1e6);
     assert_int_equal(n, N_HUGE);
     assert_int_equal(n_slices, (N_HUGE + SLICE - 1 + 1) / SLICE);
