@@ -15,10 +15,6 @@
 
 #include <string.h>
 
-static bool is_given(yyjson_val *val) {
-    return val && !yyjson_is_null(val);
-}
-
 static enum radish_status read_text(yyjson_val *val, const char *field,
                                     struct openai_prompt *text_out, struct radish_error *err) {
     if (!yyjson_is_str(val))
@@ -64,8 +60,8 @@ static enum radish_status read_texts(yyjson_val *val, const char *field, struct 
 static enum radish_status read_special(yyjson_val *root, bool *has_special,
                                        struct radish_error *err) {
     static const char short_name[] = "add_special", long_name[] = "add_special_tokens";
-    bool has_short = is_given(json_get(root, short_name)), by_short = false;
-    bool has_long = is_given(json_get(root, long_name)), by_long = false;
+    bool has_short = json_is_given(json_get(root, short_name)), by_short = false;
+    bool has_long = json_is_given(json_get(root, long_name)), by_long = false;
     RADISH_TRY(json_get_bool(root, short_name, &by_short, err));
     RADISH_TRY(json_get_bool(root, long_name, &by_long, err));
     if (has_short && has_long && by_short != by_long)
@@ -83,7 +79,7 @@ enum radish_status tokenize_request_read(yyjson_val *root, struct arena *arena,
     const char *name = NULL;
     *r = (struct tokenize_request){0};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (!is_given(json_get(root, names[i]))) continue;
+        if (!json_is_given(json_get(root, names[i]))) continue;
         if (name)
             return error_set_field(err, RADISH_E_INVALID, names[i],
                                    "%s and %s exclude each other: send one", name, names[i]);

@@ -36,10 +36,6 @@ struct builder {
     struct radish_error *err;
 };
 
-static bool is_given(yyjson_val *val) {
-    return val && !yyjson_is_null(val);
-}
-
 /* Where in the request something is, for messages; cut when it is too long. */
 static void write_path(char path_out[PATH_BYTES], const char *fmt, ...) RADISH_PRINTF(2, 3);
 static void write_path(char path_out[PATH_BYTES], const char *fmt, ...) {
@@ -111,7 +107,7 @@ static enum radish_status add_content(struct builder *b, yyjson_mut_val *obj, yy
     yyjson_val *part;
     size_t idx, max;
     yyjson_mut_val *made = NULL;
-    if (!is_given(content)) {
+    if (!json_is_given(content)) {
         if (strcmp(role, "assistant"))
             return refuse(b, path, "must be a string or a list of parts");
         made = is_final && *b->marker ? make_text(b, NULL, true) : yyjson_mut_null(b->doc);
@@ -134,7 +130,7 @@ static enum radish_status add_content(struct builder *b, yyjson_mut_val *obj, yy
 static enum radish_status check_arguments(struct builder *b, yyjson_val *arguments,
                                           const char *path) {
     static const char what[] = "arguments must be a JSON object, or one in a string";
-    if (!is_given(arguments) || yyjson_is_obj(arguments) || yyjson_equals_str(arguments, ""))
+    if (!json_is_given(arguments) || yyjson_is_obj(arguments) || yyjson_equals_str(arguments, ""))
         return RADISH_OK;
     if (!yyjson_is_str(arguments))
         return error_set_field(b->err, RADISH_E_INVALID, path, "%s.function: %s", path, what);
@@ -200,12 +196,12 @@ static enum radish_status add_message(struct builder *b, yyjson_mut_val *list, y
     yyjson_mut_val *obj = yyjson_mut_obj(b->doc);
     if (!obj || !put(b, obj, "role", yyjson_mut_str(b->doc, role))) return error_nomem(b->err);
     RADISH_TRY(add_content(b, obj, json_get(message, "content"), path, role, is_final));
-    if (is_given(json_get(message, "tool_calls")))
+    if (json_is_given(json_get(message, "tool_calls")))
         RADISH_TRY(add_tool_calls(b, obj, json_get(message, "tool_calls"), path));
     yyjson_obj_foreach(message, idx, max, key, value) {
         bool is_done = yyjson_equals_str(key, "role") || yyjson_equals_str(key, "content") ||
                        yyjson_equals_str(key, "tool_calls");
-        if (!is_done && is_given(value)) RADISH_TRY(add_copy(b, obj, key, value));
+        if (!is_done && json_is_given(value)) RADISH_TRY(add_copy(b, obj, key, value));
     }
     return yyjson_mut_arr_append(list, obj) ? RADISH_OK : error_nomem(b->err);
 }
@@ -242,7 +238,8 @@ static enum radish_status read_tool_choice(struct builder *b, yyjson_val *root,
     static const char name[] = "tool_choice";
     yyjson_val *choice = json_get(root, name);
     *is_hidden_out = yyjson_equals_str(choice, "none");
-    if (!is_given(choice) || *is_hidden_out || yyjson_equals_str(choice, "auto")) return RADISH_OK;
+    if (!json_is_given(choice) || *is_hidden_out || yyjson_equals_str(choice, "auto"))
+        return RADISH_OK;
     if (yyjson_equals_str(choice, "required") || yyjson_is_obj(choice))
         return error_set_field(b->err, RADISH_E_UNSUPPORTED, name,
                                "tool_choice other than \"auto\" and \"none\" is not supported: "
@@ -258,7 +255,7 @@ static enum radish_status add_tools(struct builder *b, yyjson_mut_val *out, yyjs
     RADISH_TRY(check_size(b, tools, "tools", MESSAGES_TOOLS_MAX));
     RADISH_TRY(check_size(b, documents, "documents", MESSAGES_DOCUMENTS_MAX));
     RADISH_TRY(read_tool_choice(b, root, &is_hidden));
-    if (is_given(tools) && !yyjson_is_arr(tools)) return refuse(b, "tools", "must be a list");
+    if (json_is_given(tools) && !yyjson_is_arr(tools)) return refuse(b, "tools", "must be a list");
     yyjson_arr_foreach(tools, idx, max, tool) {
         if (!yyjson_is_obj(tool) || !yyjson_is_obj(json_get(tool, "function")))
             return error_set_field(b->err, RADISH_E_INVALID, "tools",
@@ -269,9 +266,10 @@ static enum radish_status add_tools(struct builder *b, yyjson_mut_val *out, yyjs
     if (yyjson_arr_size(tools) && !is_hidden &&
         !put(b, out, "tools", yyjson_val_mut_copy(b->doc, tools)))
         return error_nomem(b->err);
-    if (is_given(documents) && !yyjson_is_arr(documents))
+    if (json_is_given(documents) && !yyjson_is_arr(documents))
         return refuse(b, "documents", "must be a list");
-    if (is_given(documents) && !put(b, out, "documents", yyjson_val_mut_copy(b->doc, documents)))
+    if (json_is_given(documents) &&
+        !put(b, out, "documents", yyjson_val_mut_copy(b->doc, documents)))
         return error_nomem(b->err);
     return RADISH_OK;
 }
@@ -283,7 +281,7 @@ static enum radish_status add_kwargs(struct builder *b, yyjson_mut_val *out, yyj
         "chat_template", "tokenize"};
     yyjson_val *kwargs = json_get(root, name), *key, *value;
     size_t idx, max;
-    if (!is_given(kwargs)) return RADISH_OK;
+    if (!json_is_given(kwargs)) return RADISH_OK;
     if (!yyjson_is_obj(kwargs)) return refuse(b, name, "must be an object");
     yyjson_obj_foreach(kwargs, idx, max, key, value) {
         for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)

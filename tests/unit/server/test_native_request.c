@@ -143,6 +143,23 @@ static void test_native_one_value_stands_for_all_prompts_and_a_list_has_one_for_
     release(&p);
 }
 
+static void test_native_nothing_carries_over_from_one_prompt_to_the_next(void **state) {
+    (void)state;
+    struct parsed p;
+    parse_ok(&p, "{\"text\":[\"a\",\"b\",\"c\"],\"return_logprob\":[true,null,null],"
+                 "\"top_logprobs_num\":[1,null,null],\"token_ids_logprob\":[[4],null,null],"
+                 "\"logprob_start_len\":[0,null,null],\"return_text_in_logprobs\":[true,null,null],"
+                 "\"extra_key\":[\"k\",null,null],\"rid\":[\"x\",null,null]}");
+    for (int i = 1; i < 3; i++) {
+        const struct native_call *call = &p.request.calls[i];
+        assert_false(call->asked.logprobs || call->has_token_text);
+        assert_true(call->asked.n_top_logprobs == 0 && call->asked.n_logprob_ids == 0);
+        assert_int_equal(call->logprobs_from, -1);
+        assert_true(!call->extra_key && !call->rid);
+    }
+    release(&p);
+}
+
 static void test_native_prompts_that_are_none_are_refused(void **state) {
     (void)state;
     check_refused("{}", "text");
@@ -225,6 +242,7 @@ int main(void) {
             test_native_absent_and_null_fields_have_sglangs_defaults_and_the_models_sampling),
         cmocka_unit_test(test_native_every_field_arrives),
         cmocka_unit_test(test_native_one_value_stands_for_all_prompts_and_a_list_has_one_for_each),
+        cmocka_unit_test(test_native_nothing_carries_over_from_one_prompt_to_the_next),
         cmocka_unit_test(test_native_prompts_that_are_none_are_refused),
         cmocka_unit_test(test_native_lists_must_fit_the_prompts),
         cmocka_unit_test(test_native_what_needs_return_logprob_is_refused_without),
