@@ -97,11 +97,10 @@ void buf_remove_front(struct buf *b, size_t n) {
 }
 
 char *buf_take(struct buf *b, size_t *len_out) {
-    *len_out = 0;
     if (!b->failed && !b->data) buf_reserve(b, 0);
     char *data = b->failed ? NULL : b->data;
     if (b->failed) free(b->data);
-    if (data) *len_out = b->len;
+    if (len_out) *len_out = data ? b->len : 0;
     buf_init(b, b->bytes_max);
     return data;
 }

@@ -27,7 +27,7 @@ void buf_printf(struct buf *b, const char *fmt, ...) RADISH_PRINTF(2, 3);
 void buf_remove_front(struct buf *b, size_t n); /* drops the first n <= len bytes */
 
 /* Hands the memory over (caller frees with free()) and leaves the buffer empty. Never NULL, unless
- * failed: then NULL. */
+ * failed: then NULL. len_out may be NULL. */
 char *buf_take(struct buf *b, size_t *len_out);
 
 #endif
