@@ -66,6 +66,7 @@ enum radish_status field_table_check(const struct field_table *table, yyjson_val
                                      struct radish_error *err) {
     yyjson_val *key, *value;
     size_t idx, max;
+    if (!yyjson_is_obj(request)) return RADISH_OK;
     yyjson_obj_foreach(request, idx, max, key, value) {
         const struct field_row *row =
             find_row(table, yyjson_get_str(key), yyjson_get_len(key), shapes);

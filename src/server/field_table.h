@@ -26,8 +26,9 @@ struct field_table {
  * anything. */
 typedef void (*field_unknown_fn)(void *user, const char *name);
 
-/* Walks the members of the request object; a field of any of the shapes is known. E_UNSUPPORTED
- * names the first known field with a value that is not supported, and says what to do instead. */
+/* Walks the members of the request object, of which a NULL or null one has none; a field of any of
+ * the shapes is known. E_UNSUPPORTED names the first known field with a value that is not
+ * supported, and says what to do instead. */
 enum radish_status field_table_check(const struct field_table *table, yyjson_val *request,
                                      unsigned shapes, field_unknown_fn on_unknown, void *user,
                                      struct radish_error *err) RADISH_CHECK_RESULT;

@@ -1,6 +1,7 @@
 """The API as the openai package sees it."""
 import concurrent.futures
 import math
+import time
 
 import openai
 import pytest
@@ -337,6 +338,9 @@ def test_foreign_model_and_unknown_field_are_named_in_a_header_and_once_in_the_l
         assert answer.status == 200
         assert "unheard_of" in answer.headers["x-radish-warning"]
         assert "gpt-of-somebody" in answer.headers["x-radish-warning"]
+    end = time.monotonic() + 10  # The log is read by a thread of its own.
+    while "unheard_of" not in server.log() and time.monotonic() < end:
+        time.sleep(0.01)
     assert server.log().count("unheard_of") == 1
     assert server.log().count("gpt-of-somebody") == 1
 

@@ -50,13 +50,14 @@ static void check_refused(const char *body, const char *field) {
 static void test_native_absent_and_null_fields_have_sglangs_defaults_and_the_models_sampling(
     void **state) {
     (void)state;
-    static const char *const bodies[] = {
-        "{\"text\":\"a\"}",
+    static const char nulls[] =
         "{\"text\":\"a\",\"input_ids\":null,\"sampling_params\":null,\"stream\":null,\"rid\":null,"
         "\"return_logprob\":null,\"logprob_start_len\":null,\"top_logprobs_num\":null,"
-        "\"token_ids_logprob\":null,\"extra_key\":null,\"cache_salt\":null,\"priority\":null}",
+        "\"token_ids_logprob\":null,\"extra_key\":null,\"cache_salt\":null,\"priority\":null}";
+    static const char null_params[] =
         "{\"text\":\"a\",\"sampling_params\":{\"temperature\":null,\"max_new_tokens\":null,"
-        "\"n\":null,\"sampling_seed\":null,\"stop\":null,\"regex\":null,\"top_p\":null}}"};
+        "\"n\":null,\"sampling_seed\":null,\"stop\":null,\"regex\":null,\"top_p\":null}}";
+    static const char *const bodies[] = {"{\"text\":\"a\"}", nulls, null_params};
     for (int i = 0; i < 3; i++) {
         struct parsed p;
         parse_ok(&p, bodies[i]);
