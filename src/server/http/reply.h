@@ -22,7 +22,7 @@ struct reply_constant {
 struct reply {
     int status; /* 0: not made yet */
     struct buf body;
-    struct reply_constant constant; /* sent instead of body */
+    struct reply_constant constant;                 /* sent instead of body */
     const char *content_type;                       /* a literal; NULL: application/json */
     struct reply_header headers[REPLY_HEADERS_MAX]; /* besides Content-Type */
     uint32_t n_headers;
