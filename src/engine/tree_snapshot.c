@@ -17,9 +17,9 @@
  * it begins, in its namespace; what does not fit is left out, with what is behind it, and is there
  * the next time. One slice (nearly all trees) is exact.
  *
- * Cost: on the engine's thread about 10 ns a node, so 0.3 ms a slice (2026-11, release build); here
- * O(nodes + chosen * log nodes) time and 70 bytes a node, for as long as it takes, where the node's
- * own KV has kilobytes a token. */
+ * Cost: on the engine's thread 20 ns a node, 0.16 ms a slice, 0.25 ms at worst in a tree of a
+ * million nodes (2026-11, -O2); here 60 ms for a million, and 100 bytes a node for as long as it
+ * takes, where the node's own KV has kilobytes a token. */
 #include "engine/tree_snapshot.h"
 
 #include "base/mem.h"

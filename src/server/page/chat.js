@@ -8,6 +8,11 @@ let conversation = []; /* {role, content} */
 let running = null;    /* the AbortController of the answer that is being made */
 let hasTemplate = true;
 
+/* Of the conversation; the page around it stays where its reader has it. */
+function showEnd() {
+  $("messages").scrollTop = $("messages").scrollHeight;
+}
+
 function addMessage(role, who) {
   $("chat-empty").hidden = true;
   const message = document.createElement("article"), label = document.createElement("p"), said = document.createElement("div");
@@ -17,7 +22,7 @@ function addMessage(role, who) {
   said.className = "said";
   message.append(label, said);
   $("messages").append(message);
-  message.scrollIntoView({ block: "end" });
+  showEnd();
   return message;
 }
 
@@ -26,7 +31,7 @@ function addError(message, text) {
   line.className = "error";
   line.textContent = text;
   message.insertBefore(line, message.querySelector(".meta"));
-  line.scrollIntoView({ block: "end" });
+  showEnd();
 }
 
 function body() {
@@ -145,8 +150,8 @@ async function send() {
   if (answer.text) mine.push({ role: "assistant", content: answer.text });
   else mine.pop(); /* what was not answered is not sent again */
   setRunning(null);
-  $("messages").scrollTop = $("messages").scrollHeight;
-  $("prompt").focus();
+  showEnd();
+  $("prompt").focus({ preventScroll: true });
 }
 
 function begin() {

@@ -204,7 +204,7 @@ function showDetail(node) {
   const textOf = (n) => (hasText ? (n.text ?? "") + (n.text_tokens < n.tokens ? "…" : "") : "");
   $("d-before").textContent = before.map(textOf).join("");
   $("d-own").textContent = node && !node.isPlain ? textOf(node) : "";
-  $("d-facts").textContent = $("d-facts").title = node ? factsOf(node) : "Point at a prefix to read it; click to zoom in, Escape to go back.";
+  $("d-facts").textContent = $("d-facts").title = node ? factsOf(node) : "Point at a prefix to read it. A click zooms in; Escape, or a click on the top, goes back.";
 }
 
 function choose(id, takesFocus) {

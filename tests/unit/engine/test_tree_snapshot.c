@@ -222,7 +222,14 @@ static void test_an_engine_without_a_cache_says_so(void **state) {
 
 /* ---- what it costs ---- */
 
-static void test_a_slice_of_a_huge_tree_takes_about_a_millisecond(void **state) {
+/* What this thread has computed: others may have the processor meanwhile. */
+static uint64_t cpu_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static void test_a_slice_of_a_huge_tree_takes_less_than_a_millisecond(void **state) {
     (void)state;
     struct kv_pool *pool;
     struct radix *radix;
@@ -243,21 +250,19 @@ static void test_a_slice_of_a_huge_tree_takes_about_a_millisecond(void **state) 
     memset(all, 0, N_HUGE * sizeof *all); /* the engine's thread does not meet new memory */
 
     uint32_t n = 0, next = 1, n_slices = 0;
-    uint64_t shortest_ns = UINT64_MAX, total_ns = 0;
+    uint64_t total_ns = 0;
     while (next) {
-        uint64_t begun_ns = clock_ns();
+        uint64_t begun_ns = cpu_ns();
         n += radix_copy_nodes(radix, &next, all + n, SLICE);
-        uint64_t ns = clock_ns() - begun_ns;
-        if (ns < shortest_ns) shortest_ns = ns;
+        uint64_t ns = cpu_ns() - begun_ns;
         total_ns += ns;
         n_slices++;
     }
-    uint64_t begun_ns = clock_ns();
+    uint64_t begun_ns = cpu_ns();
     assert_int_equal(tree_snapshot_pick(all, n, radix_n_cells(radix), shown, N_RANDOM, &tree, NULL),
                      RADISH_OK);
-    print_message("%u nodes: %u slices, the shortest %.3f ms, the mean %.3f ms; choice %.0f ms\n",
-                  n, n_slices, (double)shortest_ns / 1e6, (double)total_ns / 1e6 / n_slices,
-                  (double)(clock_ns() - begun_ns) / 1e6);
+    print_message("%u nodes: %u slices, %.3f ms each; choice %.0f ms\n", n, n_slices,
+                  (double)total_ns / 1e6 / n_slices, (double)(cpu_ns() - begun_ns) / 1e6);
     assert_int_equal(n, N_HUGE);
     assert_int_equal(n_slices, (N_HUGE + SLICE - 1 + 1) / SLICE);
     assert_int_equal(tree.n_nodes, N_RANDOM);
@@ -273,7 +278,7 @@ int main(void) {
         cmocka_unit_test(test_nodes_whose_parent_is_gone_or_another_are_left_out),
         cmocka_unit_test(test_an_engine_shows_its_tree_with_text_and_pins),
         cmocka_unit_test(test_an_engine_without_a_cache_says_so),
-        cmocka_unit_test(test_a_slice_of_a_huge_tree_takes_about_a_millisecond),
+        cmocka_unit_test(test_a_slice_of_a_huge_tree_takes_less_than_a_millisecond),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
