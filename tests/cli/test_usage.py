@@ -5,7 +5,7 @@ import pytest
 
 from conftest import ROOT
 
-COMMANDS = ["serve", "chat", "run", "tokenize", "detokenize", "render", "logits", "inspect", "info", "bench"]
+COMMANDS = ["serve", "chat", "run", "tokenize", "detokenize", "render", "logits", "inspect", "info", "bench", "pull", "list"]
 
 
 def flags_of_help(text):
@@ -98,7 +98,7 @@ def test_flags_whose_feature_is_not_there_are_unknown(refused):
         assert "unknown flag" in refused("serve", "MODEL", flag)
 
 
-@pytest.mark.parametrize("command", [c for c in COMMANDS if c not in ("info", "render", "bench")])
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c not in ("info", "render", "bench", "list")])
 def test_a_missing_model_is_said(refused, command):
     line = refused(command) if command not in ("run", "logits") else refused(command, "-p" if command == "run" else "--tokens", "1")
     assert "MODEL is missing" in line and f"radish {command} --help" in line
