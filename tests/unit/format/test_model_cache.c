@@ -111,13 +111,18 @@ static void test_the_quantisation_is_read_from_the_file_name(void **state) {
         model_quant_of(rows[i][0], quant);
         assert_string_equal(quant, rows[i][1]);
     }
-    assert_true(model_quant_matches("a/b-Q4_0.gguf", "q4_0"));
-    assert_true(model_quant_matches("a/b-IQ4_0-00001-of-00002.gguf", "IQ4_0"));
-    assert_false(model_quant_matches("a/b-IQ4_0.gguf", "Q4_0"));
-    assert_false(model_quant_matches("a/b-Q4_0.gguf", ""));
-    assert_false(model_quant_matches("a/b-Q4_0.gguf", "a-much-longer-text-than-the-name"));
-    assert_true(model_gguf_is_companion("x/mmproj-model-f16.gguf"));
-    assert_false(model_gguf_is_companion("x/model-f16.gguf"));
+    assert_true(model_gguf_is_meant("a/b-Q4_0.gguf", "q4_0", /*exact=*/true));
+    assert_true(model_gguf_is_meant("a/b-IQ4_0-00001-of-00002.gguf", "IQ4_0", /*exact=*/true));
+    assert_false(model_gguf_is_meant("a/b-IQ4_0-00002-of-00002.gguf", "IQ4_0", /*exact=*/true));
+    assert_true(model_gguf_is_meant("a/b-UD-Q4_0.gguf", "Q4_0", /*exact=*/false));
+    assert_false(model_gguf_is_meant("a/b-UD-Q4_0.gguf", "Q4_0", /*exact=*/true));
+    assert_false(model_gguf_is_meant("a/b-IQ4_0.gguf", "Q4_0", /*exact=*/false));
+    assert_true(model_gguf_is_meant("a/b-IQ4_0.gguf", "", /*exact=*/true));
+    assert_false(model_gguf_is_meant("a/b-Q4_0.gguf", "a-much-longer-text-than-the-name", false));
+    assert_false(model_gguf_is_model("x/mmproj-model-f16.gguf"));
+    assert_false(model_gguf_is_model("x/model.imatrix.gguf"));
+    assert_false(model_gguf_is_model("x/model.bin"));
+    assert_true(model_gguf_is_model("x/model-f16.gguf"));
 }
 
 static void test_a_name_finds_folders_and_quantisations(void **state) {
