@@ -489,6 +489,18 @@ def test_connections_past_the_limit_get_503_and_health_still_answers(start):
     assert server.post("/v1/completions", BODY).status == 200
 
 
+@pytest.mark.parametrize("flags, says", [
+    (["--context-length", "1"], "at least 256 are needed"), (["--max-total-tokens", "1"], "--max-total-tokens"),
+    (["--max-connections", "0"], "--max-connections"), (["--receive-timeout", "0"], "--receive-timeout"),
+    (["--page-size", "65536"], "--page-size"),
+])
+def test_silly_sizes_are_one_clear_line(flags, says):
+    done = subprocess.run([find_program(), "serve", MODEL, "--port", "0", "--log-level", "error", *flags],
+                          capture_output=True, text=True, timeout=60)
+    lines = done.stderr.splitlines()
+    assert done.returncode in (1, 2) and says in lines[-1] and lines[-1].startswith("radish: "), done.stderr
+
+
 # ---- keys ----
 
 
