@@ -176,8 +176,11 @@ static enum radish_status start_daemon(struct server *server, int fd, struct rad
 
 static void free_server(struct server *server) {
     watcher_close(server->watcher);
+    peers_close(server->peers);
     prepare_close(server->prepare);
     prepare_close(server->waiting);
+    origins_deinit(&server->origins);
+    tls_files_deinit(&server->tls);
     api_keys_deinit(&server->keys);
     once_deinit(&server->warned);
     http_metrics_destroy(server->http_metrics);
