@@ -3,8 +3,9 @@
 The bodies are those that SGLang's bench_serving 0.5.23, vLLM's `bench serve` 0.33.0, GuideLLM 0.8.1 and
 AIPerf 0.13.0 send, written down; they must be served without a warning, since a field that is ignored
 would make a benchmark measure something else. The programs themselves run where RADISH_BENCH_PYTHON names
-a Python that has them (for SGLang's, its wheel and transformers, aiohttp, orjson, msgspec, pillow, pybase64,
-datasets, tqdm are enough: nothing of its server is loaded), and are skipped elsewhere.
+a Python that has them, and are skipped elsewhere. Of SGLang and vLLM their wheels are enough (pip download --no-deps,
+unpacked into PYTHONPATH) with transformers, aiohttp, orjson, msgspec, pillow, pybase64, datasets, tqdm: no torch, nothing
+of their servers is loaded.
 """
 import json
 import os
@@ -90,6 +91,37 @@ from sglang.benchmark.serving import cli_main
 cli_main()
 """
 
+# The same for vLLM's: its helpers for images, audio and adapters are not needed for text.
+RUN_VLLM = """
+import argparse, importlib.util, logging, os, sys, types
+from unittest.mock import MagicMock
+root = os.path.dirname(importlib.util.find_spec("vllm").origin)
+def package(name, folder="none", **names):
+    module = types.ModuleType(name)
+    module.__path__ = [os.path.join(root, folder)]
+    module.__dict__.update(names)
+    sys.modules[name] = module
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+class Placeholder:
+    def __init__(self, *_): pass
+    def placeholder_attr(self, *_): return Placeholder()
+    def __getattr__(self, name): return Placeholder()
+package("vllm", "."); package("vllm.logger", init_logger=logging.getLogger)
+package("vllm.tokenizers", TokenizerLike=PreTrainedTokenizerBase, get_tokenizer=lambda path, **_: AutoTokenizer.from_pretrained(path))
+package("vllm.utils", "utils"); package("vllm.utils.argparse_utils", FlexibleArgumentParser=argparse.ArgumentParser)
+package("vllm.utils.gc_utils", freeze_gc_heap=lambda: None)
+package("vllm.utils.network_utils", join_host_port=lambda host, port: f"{host}:{port}")
+package("vllm.utils.import_utils", PlaceholderModule=Placeholder)
+package("vllm.utils.mistral", is_mistral_tokenizer=lambda tokenizer: False)
+mocked = "inputs lora lora.request lora.utils multimodal multimodal.audio multimodal.image multimodal.utils transformers_utils"
+for name in (mocked + " transformers_utils.repo_utils config").split():
+    sys.modules["vllm." + name] = MagicMock()
+from vllm.benchmarks.serve import add_cli_args, main
+parser = argparse.ArgumentParser()
+add_cli_args(parser)
+main(parser.parse_args())
+"""
+
 
 def need(module):
     if not PYTHON:
@@ -136,10 +168,15 @@ def test_sglangs_bench_serving_runs(named_server, tmp_path, backend):
 def test_vllms_bench_serve_runs(named_server, tmp_path):
     need("vllm")
 
-    text = run_client([PYTHON, "-m", "vllm.entrypoints.cli.main", "bench", "serve", "--backend", "openai", "--base-url", named_server.url, "--model", MODEL,
-                       "--dataset-name", "random", "--random-input-len", "24", "--random-output-len", "8", "--num-prompts", "6", "--ignore-eos"], tmp_path)
+    words = [PYTHON, "-c", RUN_VLLM, "--backend", "openai", "--base-url", named_server.url, "--model", MODEL, "--dataset-name", "random",
+             "--random-output-len", "8", "--ignore-eos"]
+
+    text = run_client([*words, "--num-prompts", "6", "--random-input-len", "24"], tmp_path)
+    too_long = run_client([*words, "--num-prompts", "2", "--random-input-len", "40960"], tmp_path)
 
     assert re.search(r"Successful requests: +6\b", text)
+    assert re.search(r"Failed requests: +2\b", too_long)
+    assert named_server.health()["status"] == "ok"
 
 
 def test_guidellm_runs(named_server, tmp_path):
