@@ -110,6 +110,7 @@ struct radish_model_info {
     uint32_t token_bytes_max;       /* of the longest token */
     bool has_chat_template;
     const char *chat_template_error; /* why the model's own template cannot be used, or "" */
+    const char *chat_template;       /* its source, in Jinja; NULL when there is none */
     uint64_t weight_bytes;
 };
 
@@ -340,6 +341,8 @@ struct radish_request {
     uint32_t n_stop_ids;
     bool ignore_eos;          /* the model's end tokens do not end; stop_ids still do */
     bool keep_special_tokens; /* special tokens appear in the text */
+    const int32_t *shown_ids; /* [n_shown_ids] these do in any case; at most RADISH_SHOWN_IDS_MAX */
+    uint32_t n_shown_ids;
     bool logprobs;
     uint32_t n_top_logprobs;    /* <= 20 */
     const int32_t *logprob_ids; /* [n_logprob_ids] whose logprobs every row tells, with logprobs */
@@ -376,6 +379,7 @@ struct radish_request {
 #define RADISH_LOGIT_BIAS_MAX   1024
 #define RADISH_TOP_LOGPROBS_MAX 20
 #define RADISH_LOGPROB_IDS_MAX  64
+#define RADISH_SHOWN_IDS_MAX    8
 
 /* Checks and queues a request; copies everything it points to. E_INVALID, E_LIMIT name the field;
  * AGAIN: the queue is full. request_out names the request until its last event. Events may come

@@ -86,6 +86,7 @@ struct args {
     uint32_t body_mb_max;
     double stop_grace_seconds;
     uint32_t stream_interval;
+    const char *tool_call_parser;
     bool is_metrics_off;
     uint32_t isolate_keys;      /* enum server_isolation */
     const char *kv_events_json; /* NULL: none are published */

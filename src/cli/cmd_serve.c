@@ -100,6 +100,7 @@ static struct server_options make_options(const struct args *args, const char *c
                                    .receive_seconds = args->receive_seconds,
                                    .body_bytes_max = (uint64_t)args->body_mb_max << 20,
                                    .stream_interval = args->stream_interval,
+                                   .tool_call_parser = args->tool_call_parser,
                                    .is_metrics_off = args->is_metrics_off,
                                    .isolation = (enum server_isolation)args->isolate_keys};
 }

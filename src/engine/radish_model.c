@@ -65,7 +65,8 @@ static void fill_info(struct radish_model *model) {
         .n_tokens = tokenizer_n_tokens(model->text->tokenizer),
         .token_bytes_max = (uint32_t)tokenizer_token_bytes_max(model->text->tokenizer),
         .has_chat_template = model->text->template != NULL,
-        .chat_template_error = model->text->template_error};
+        .chat_template_error = model->text->template_error,
+        .chat_template = model->text->template_source};
     for (size_t i = 0; i < n_tensors; i++)
         info->weight_bytes += model_file_tensor(model->file, i)->n_bytes;
     if (!n_tensors) info->format = "tokenizer";

@@ -93,6 +93,7 @@ static enum radish_status check(const struct radish_engine *engine, const struct
     RADISH_TRY(check_count("top_logprobs", r->n_top_logprobs, RADISH_TOP_LOGPROBS_MAX, err));
     RADISH_TRY(check_count("logprob_ids", r->n_logprob_ids, RADISH_LOGPROB_IDS_MAX, err));
     RADISH_TRY(check_ids("logprob_ids", r->logprob_ids, r->n_logprob_ids, n_vocab, err));
+    RADISH_TRY(check_count("shown_ids", r->n_shown_ids, RADISH_SHOWN_IDS_MAX, err));
     if (r->prompt_logprobs)
         RADISH_TRY(check_count("prompt_logprobs_from", r->prompt_logprobs_from, r->n_prompt, err));
     RADISH_TRY(check_stops(r, err));
@@ -119,10 +120,12 @@ static bool copy_inputs(struct engine_request *request) {
     r->prompt = copy(arena, r->prompt, r->n_prompt, sizeof *r->prompt);
     r->namespace_key = copy(arena, r->namespace_key, r->namespace_len, 1);
     r->stop_ids = copy(arena, r->stop_ids, r->n_stop_ids, sizeof *r->stop_ids);
+    r->shown_ids = copy(arena, r->shown_ids, r->n_shown_ids, sizeof *r->shown_ids);
     r->logprob_ids = copy(arena, r->logprob_ids, r->n_logprob_ids, sizeof *r->logprob_ids);
     r->sampling.logit_bias = copy(arena, r->sampling.logit_bias, r->sampling.n_logit_bias,
                                   sizeof *r->sampling.logit_bias);
-    return r->prompt && r->namespace_key && r->stop_ids && r->logprob_ids && r->sampling.logit_bias;
+    return r->prompt && r->namespace_key && r->stop_ids && r->shown_ids && r->logprob_ids &&
+           r->sampling.logit_bias;
 }
 
 /* What must not be sampled before min_new_tokens: whatever would end the answer. */
@@ -183,6 +186,7 @@ static enum radish_status make_choice(struct engine_request *request, uint32_t i
                                      .user = choice};
     RADISH_TRY(detok_stream_create(model->text->tokenizer, r->prompt, r->n_prompt,
                                    /*skip_special=*/!r->keep_special_tokens, &choice->detok, err));
+    if (r->n_shown_ids) detok_stream_show(choice->detok, r->shown_ids, r->n_shown_ids);
     if (!r->n_stop) return RADISH_OK;
     return stop_match_create(r->stop, r->n_stop, &choice->stop, err);
 }

@@ -104,6 +104,9 @@ void generation_destroy(struct generation *g) {
         buf_deinit(&g->choices[i].ids);
         native_logprobs_deinit(&g->choices[i].said);
     }
+    for (uint32_t i = 0; g->tool_replies && i < g->n_choices; i++)
+        tool_reply_deinit(&g->tool_replies[i]);
+    free(g->tool_replies);
     free(g->calls);
     free(g->choices);
     free(g->id);
@@ -112,6 +115,20 @@ void generation_destroy(struct generation *g) {
     buf_deinit(&g->log);
     buf_deinit(&g->out);
     free(g);
+}
+
+bool generation_read_tools(struct generation *g) {
+    const struct server *server = g->ex->server;
+    if (!server->tool_format) return true;
+    g->tool_replies = mem_zalloc(g->n_choices, sizeof *g->tool_replies);
+    if (!g->tool_replies) return false;
+    for (uint32_t i = 0; i < g->n_choices; i++)
+        tool_reply_init(&g->tool_replies[i], server->tool_format);
+    for (uint32_t i = 0; i < g->n_calls; i++) {
+        g->calls[i].asked.shown_ids = server->tool_marker_ids;
+        g->calls[i].asked.n_shown_ids = server->n_tool_markers;
+    }
+    return true;
 }
 
 static void abort_call(struct call *call) {

@@ -15,6 +15,7 @@
 #include "native_logprobs.h"
 #include "openai_logprobs.h"
 #include "openai_types.h"
+#include "tool_reply.h"
 
 struct exchange;
 struct generation;
@@ -75,11 +76,12 @@ struct generation {
     bool is_streamed, has_usage_chunk, has_usage_in_chunks, has_logprobs, has_specials;
     uint32_t n; /* choices per prompt */
     uint32_t n_calls;
-    uint32_t n_choices;     /* n * n_calls */
-    struct call *calls;     /* [n_calls] */
-    struct choice *choices; /* [n_choices] formatting side */
-    bool is_list;           /* native: the reply is a list, and chunks carry an index */
-    char *id;               /* of the reply: the client's rid, or made up */
+    uint32_t n_choices;              /* n * n_calls */
+    struct call *calls;              /* [n_calls] */
+    struct choice *choices;          /* [n_choices] formatting side */
+    struct tool_reply *tool_replies; /* [n_choices] formatting side; NULL: calls stay text */
+    bool is_list;                    /* native: the reply is a list, and chunks carry an index */
+    char *id;                        /* of the reply: the client's rid, or made up */
     char *head; /* OpenAI: "id":...,"object":...,"created":...,"model":..., of every object */
 
     /* Engine side; exchange's lock. */
@@ -108,6 +110,10 @@ struct generation *generation_create(struct exchange *ex, const struct reply_for
                                      enum api_shape shape, const struct openai_params *params,
                                      size_t n_calls);
 void generation_destroy(struct generation *g); /* NULL is fine */
+
+/* Before start: tool calls in the text are told as such, where the server knows how this model
+ * writes them. False: out of memory. */
+bool generation_read_tools(struct generation *g);
 
 /* Puts the generation into its exchange and submits every call. On failure nothing runs any more
  * (what was submitted is aborted). */

@@ -52,6 +52,7 @@ static void fill_defaults(struct server_options *o) {
     if (!o->host) o->host = "127.0.0.1";
     if (!o->body_bytes_max) o->body_bytes_max = 64u << 20;
     if (!o->connections_max) o->connections_max = 8192;
+    if (!o->tool_call_parser) o->tool_call_parser = "auto";
     if (!o->stream_interval) o->stream_interval = 1;
     if (!o->stream_bytes_max) o->stream_bytes_max = 4u << 20;
     if (!o->reply_bytes_max) o->reply_bytes_max = 64u << 20;
@@ -226,6 +227,22 @@ static enum radish_status keep_args(struct server *server, const char *json,
     return server->args_json ? RADISH_OK : error_nomem(err);
 }
 
+/* How this model writes calls, and which special tokens it writes them with. */
+static enum radish_status choose_tool_format(struct server *server, const char *parser,
+                                             struct radish_error *err) {
+    const struct radish_model_info *info = radish_model_info(server->model);
+    const bool is_auto = !strcmp(parser, "auto");
+    if (!tool_format_find(parser, info->chat_template, &server->tool_format))
+        return error_set_field(err, RADISH_E_INVALID, "--tool-call-parser",
+                               "there is no parser of tool calls called '%.60s'", parser);
+    server->n_tool_markers =
+        tool_format_markers(server->tool_format, server->model, server->tool_marker_ids);
+    if (server->tool_format)
+        log_info("server", "tool calls are read as %s%s", tool_format_name(server->tool_format),
+                 is_auto ? ", by the chat template" : "");
+    return RADISH_OK;
+}
+
 static enum radish_status open_parts(struct server *server, struct radish_error *err) {
     const struct server_options *o = &server->options;
     const char *name =
@@ -234,6 +251,7 @@ static enum radish_status open_parts(struct server *server, struct radish_error 
     server->served_name = mem_strndup(name, strlen(name));
     if (!server->served_name) return error_nomem(err);
     RADISH_TRY(keep_args(server, o->args_json, err));
+    RADISH_TRY(choose_tool_format(server, o->tool_call_parser, err));
     RADISH_TRY(open_access(o, &server->keys, &server->origins, &server->tls, err));
     server->isolates_keys = o->isolation == SERVER_ISOLATION_AUTO
                                 ? server->keys.n > 1

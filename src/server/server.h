@@ -38,17 +38,18 @@ struct server_options {
     size_t n_cors_origins;
     const char *ssl_certificate_path; /* PEM; with the key: HTTPS instead of HTTP */
     const char *ssl_key_path;
-    uint64_t body_bytes_max;     /* [64 MiB] a request's body; larger: 413 */
-    uint32_t connections_max;    /* [8192] past it generation requests get 503 */
-    uint32_t stream_interval;    /* [1] tokens of a choice between two chunks of its stream */
-    uint64_t stream_bytes_max;   /* [4 MiB] output a streaming client may lag behind: then abort */
-    uint64_t reply_bytes_max;    /* [64 MiB] output gathered for a reply that is not streamed */
-    uint32_t n_http_threads;     /* [2] move bytes only */
-    uint32_t n_prepare_threads;  /* [2] parse, render and tokenise */
-    bool is_metrics_off;         /* GET /metrics is 404 */
-    uint32_t connection_seconds; /* [75] a connection without traffic and without a request */
-    uint32_t receive_seconds;    /* [30] for a head; for a body and for an answer that is not
-                                    streamed, and a second more for each 16 KiB of it */
+    uint64_t body_bytes_max;      /* [64 MiB] a request's body; larger: 413 */
+    uint32_t connections_max;     /* [8192] past it generation requests get 503 */
+    const char *tool_call_parser; /* ["auto"] or a name of tool_format.h's: how calls are written */
+    uint32_t stream_interval;     /* [1] tokens of a choice between two chunks of its stream */
+    uint64_t stream_bytes_max;    /* [4 MiB] output a streaming client may lag behind: then abort */
+    uint64_t reply_bytes_max;     /* [64 MiB] output gathered for a reply that is not streamed */
+    uint32_t n_http_threads;      /* [2] move bytes only */
+    uint32_t n_prepare_threads;   /* [2] parse, render and tokenise */
+    bool is_metrics_off;          /* GET /metrics is 404 */
+    uint32_t connection_seconds;  /* [75] a connection without traffic and without a request */
+    uint32_t receive_seconds;     /* [30] for a head; for a body and for an answer that is not
+                                     streamed, and a second more for each 16 KiB of it */
 };
 
 /* Whether server_open() would take keys, origins and files of TLS: to be asked before the weights

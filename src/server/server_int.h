@@ -12,6 +12,7 @@
 #include "origins.h"
 #include "server.h"
 #include "tls.h"
+#include "tool_format.h"
 
 #include <microhttpd.h>
 #include <pthread.h>
@@ -40,6 +41,9 @@ struct server {
     int64_t created_seconds; /* of the model card: when the server opened */
     char url[128];
     uint16_t port;
+    enum tool_format tool_format;              /* of calls in chats; NONE: they stay text */
+    int32_t tool_marker_ids[TOOL_MARKERS_MAX]; /* [n_tool_markers] special tokens of that format */
+    uint32_t n_tool_markers;
     uint32_t context_tokens; /* a prompt and its output: min(context, usable slots) */
 
     struct MHD_Daemon *daemon;

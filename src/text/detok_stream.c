@@ -30,6 +30,8 @@ struct detok_stream {
     const struct tokenizer *tokenizer;
     struct decoder_state state;
     bool skip_special;
+    int32_t shown_ids[DETOK_SHOWN_MAX]; /* [n_shown] special ones that are not skipped */
+    size_t n_shown;
     struct buf tail;  /* what the end of the prompt would give */
     size_t n_tail;    /* of it, how much the output has repeated so far */
     struct buf piece; /* what a push gives, while the tail is not done with */
@@ -40,8 +42,11 @@ static bool has_tail(const struct detok_stream *s) {
 }
 
 static bool is_shown(const struct detok_stream *s, int32_t id) {
-    return tokenizer_has_id(s->tokenizer, id) &&
-           !(s->skip_special && tokenizer_is_special(s->tokenizer, id));
+    if (!tokenizer_has_id(s->tokenizer, id)) return false;
+    if (!s->skip_special || !tokenizer_is_special(s->tokenizer, id)) return true;
+    for (size_t i = 0; i < s->n_shown; i++)
+        if (s->shown_ids[i] == id) return true;
+    return false;
 }
 
 /* Where in the prompt to start: whatever lies before does not change the state. */
@@ -92,6 +97,11 @@ enum radish_status detok_stream_create(const struct tokenizer *tokenizer, const 
     }
     *stream_out = s;
     return RADISH_OK;
+}
+
+void detok_stream_show(struct detok_stream *s, const int32_t *ids, size_t n) {
+    memcpy(s->shown_ids, ids, n * sizeof *ids);
+    s->n_shown = n;
 }
 
 void detok_stream_destroy(struct detok_stream *s) {

@@ -18,6 +18,8 @@
 #include "base/buf.h"
 #include "text/tokenizer.h"
 
+enum { DETOK_SHOWN_MAX = RADISH_SHOWN_IDS_MAX };
+
 struct detok_stream;
 
 /* The prompt is what came before: decoders that look back (and a character that the prompt left
@@ -26,6 +28,10 @@ enum radish_status detok_stream_create(const struct tokenizer *tokenizer, const 
                                        size_t n_prompt, bool skip_special,
                                        struct detok_stream **stream_out,
                                        struct radish_error *err) RADISH_CHECK_RESULT;
+/* Special tokens whose text is part of the output although others are skipped; n <=
+ * DETOK_SHOWN_MAX, copied. To be called before the first push. */
+void detok_stream_show(struct detok_stream *stream, const int32_t *ids, size_t n);
+
 void detok_stream_destroy(struct detok_stream *stream);
 
 /* Appends the text that token `id` completes, maybe none, to out. */

@@ -33,6 +33,7 @@ enum radish_status ep_chat(struct exchange *ex, struct radish_error *err) {
     if (status) goto done;
     g = generation_create(ex, &openai_reply_format, API_CHAT, &r.params, 1);
     status = g ? make_prompt(ex, r.root, &g->calls[0], err) : error_nomem(err);
+    if (!status && openai_has_tools(r.root) && !generation_read_tools(g)) status = error_nomem(err);
     if (!status)
         status = openai_request_check_room(ex, &g->calls[0], "messages", "max_tokens", err);
     if (status) goto done;

@@ -85,7 +85,7 @@ static const struct field_row rows[] = {
     {"guided_grammar", BOTH, "", constrained},
     {"structured_outputs", BOTH, "", constrained},
     {"stop_regex", BOTH, "", "use stop"},
-    {"parallel_tool_calls", API_CHAT, "true", "calls are not parsed: the reply is text"},
+    {"parallel_tool_calls", API_CHAT, "true", "how many calls there are is the model's choice: output is not constrained here"},
     {"functions", API_CHAT, "[]", "use tools"},
     {"function_call", API_CHAT, "\"none\"\n\"auto\"", "use tools"},
     {"input_ids", BOTH, "", "send ids as the prompt of /v1/completions"},

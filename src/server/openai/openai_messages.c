@@ -334,6 +334,11 @@ enum radish_status openai_conversation_read(yyjson_val *root,
     return status;
 }
 
+bool openai_has_tools(yyjson_val *root) {
+    return yyjson_arr_size(json_get(root, "tools")) &&
+           !yyjson_equals_str(json_get(root, "tool_choice"), "none");
+}
+
 enum radish_status openai_marker_cut(const char *marker, const char *text, size_t *len,
                                      struct radish_error *err) {
     size_t marker_len = strlen(marker);

@@ -27,6 +27,9 @@ enum radish_status openai_conversation_read(yyjson_val *root,
                                             struct openai_conversation *conversation_out,
                                             struct radish_error *err) RADISH_CHECK_RESULT;
 
+/* Whether the model is told of tools: there are some, and tool_choice is not "none". */
+bool openai_has_tools(yyjson_val *root);
+
 /* Cuts text[0..*len) in front of the marker; where the template has trimmed the content's end (the
  * marker's space is gone), without the white space there. E_TEMPLATE when the marker is not there
  * exactly once. */

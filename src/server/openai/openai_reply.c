@@ -18,9 +18,31 @@
 
 #include <string.h>
 
+/* The choice's part in which tool calls are told, or NULL: they stay text. */
+static struct tool_reply *tools_of(const struct generation *g, uint32_t choice_idx) {
+    return g->tool_replies ? &g->tool_replies[choice_idx] : NULL;
+}
+
+/* Takes the choice's new text apart; its content and its calls are then in tools. */
+static void read_tools(struct generation *g, const struct choice *choice,
+                       struct tool_reply *tools) {
+    for (size_t at = choice->first_offset; at != GENERATION_NO_RECORD;) {
+        struct event_view view = event_log_view(&g->log, at);
+        tool_reply_push(tools, view.text, (size_t)view.record->n_text_bytes);
+        if (view.record->finish) tool_reply_finish(tools);
+        at = generation_log_next(&view);
+    }
+    if (tools->failed) g->out.failed = true;
+}
+
 static void write_text(struct generation *g, const struct choice *choice, const struct call *echo,
                        struct buf *out) {
+    const struct tool_reply *tools = tools_of(g, (uint32_t)(choice - g->choices));
     struct buf text;
+    if (tools) {
+        json_out_string(out, tools->content.len ? tools->content.data : "", tools->content.len);
+        return;
+    }
     buf_init(&text, 0);
     if (echo) buf_append(&text, echo->echo_text, echo->echo_len);
     for (size_t at = choice->first_offset; at != GENERATION_NO_RECORD;) {
@@ -76,15 +98,19 @@ static void write_logprobs(struct generation *g, struct choice *choice, const st
         write_completion_logprobs(g, choice, echo, out);
 }
 
-/* finish_reason and matched_stop; view NULL: still running. */
-static void write_finish(const struct event_view *view, struct buf *out) {
+/* finish_reason and matched_stop; view NULL: still running. tools: of a chat that has them. */
+static void write_finish(const struct event_view *view, const struct tool_reply *tools,
+                         struct buf *out) {
     static const char *const reasons[] = {[RADISH_FINISH_STOP] = "\"stop\"",
                                           [RADISH_FINISH_LENGTH] = "\"length\"",
                                           [RADISH_FINISH_ABORT] = "\"abort\"",
                                           [RADISH_FINISH_ERROR] = "\"error\""};
     const struct event_record *record = view ? view->record : NULL;
     buf_append_str(out, ",\"finish_reason\":");
-    buf_append_str(out, record && record->finish ? reasons[record->finish] : "null");
+    if (record && record->finish == RADISH_FINISH_STOP && tools && tool_reply_has_calls(tools))
+        buf_append_str(out, "\"tool_calls\"");
+    else
+        buf_append_str(out, record && record->finish ? reasons[record->finish] : "null");
     buf_append_str(out, ",\"matched_stop\":");
     if (record && record->has_stop)
         json_out_string(out, view->stop, record->n_stop_bytes);
@@ -137,9 +163,32 @@ static void write_role_chunk(struct generation *g, uint32_t choice_idx) {
     buf_printf(&g->out, "{\"index\":%u,\"delta\":{\"role\":\"assistant\",\"content\":\"\"}",
                choice_idx);
     buf_append_str(&g->out, ",\"logprobs\":null");
-    write_finish(NULL, &g->out);
+    write_finish(NULL, NULL, &g->out);
     buf_append_char(&g->out, '}');
     end_frame(g);
+}
+
+static void write_call_chunk(struct generation *g, uint32_t choice_idx,
+                             void (*write)(const struct tool_piece *piece, struct buf *out),
+                             const struct tool_piece *piece) {
+    begin_frame(g);
+    buf_printf(&g->out, "{\"index\":%u,\"delta\":{\"tool_calls\":[", choice_idx);
+    write(piece, &g->out);
+    buf_append_str(&g->out, "]},\"logprobs\":null");
+    write_finish(NULL, NULL, &g->out);
+    buf_append_char(&g->out, '}');
+    end_frame(g);
+}
+
+/* The calls' news, behind the content's. */
+static void write_call_chunks(struct generation *g, uint32_t choice_idx,
+                              const struct tool_reply *tools) {
+    for (size_t i = 0; i < tools->n_pieces; i++) {
+        const struct tool_piece *piece = &tools->pieces[i];
+        if (piece->is_new) write_call_chunk(g, choice_idx, tool_reply_write_begin, piece);
+        if (piece->arguments.len)
+            write_call_chunk(g, choice_idx, tool_reply_write_arguments, piece);
+    }
 }
 
 static void write_text_chunk(struct generation *g, uint32_t choice_idx, const struct call *echo) {
@@ -150,7 +199,7 @@ static void write_text_chunk(struct generation *g, uint32_t choice_idx, const st
     write_text(g, choice, echo, &g->out);
     if (g->shape == API_CHAT) buf_append_char(&g->out, '}');
     write_logprobs(g, choice, echo, &g->out);
-    write_finish(NULL, &g->out);
+    write_finish(NULL, NULL, &g->out);
     buf_append_char(&g->out, '}');
     end_frame(g);
 }
@@ -161,15 +210,18 @@ static void write_finish_chunk(struct generation *g, uint32_t choice_idx,
     buf_printf(&g->out, "{\"index\":%u,", choice_idx);
     buf_append_str(&g->out, g->shape == API_CHAT ? "\"delta\":{}" : "\"text\":\"\"");
     buf_append_str(&g->out, ",\"logprobs\":null");
-    write_finish(last, &g->out);
+    write_finish(last, tools_of(g, choice_idx), &g->out);
     buf_append_char(&g->out, '}');
     end_frame(g);
 }
 
+/* Text or logprobs to tell. Of a choice with tools the text has been read. */
 static bool has_news(struct generation *g, const struct choice *choice) {
+    const struct tool_reply *tools = tools_of(g, (uint32_t)(choice - g->choices));
     for (size_t at = choice->first_offset; at != GENERATION_NO_RECORD;) {
         struct event_view view = event_log_view(&g->log, at);
-        if (view.record->n_text_bytes || (g->has_logprobs && view.record->n_tokens)) return true;
+        const bool has_text = tools ? tools->content.len > 0 : view.record->n_text_bytes > 0;
+        if (has_text || (g->has_logprobs && view.record->n_tokens)) return true;
         at = generation_log_next(&view);
     }
     return false;
@@ -179,8 +231,14 @@ static void write_choice_chunks(struct generation *g, uint32_t choice_idx) {
     struct choice *choice = &g->choices[choice_idx];
     struct call *call = &g->calls[choice_idx / g->n];
     const struct call *echo = !choice->is_begun && call->echo_text ? call : NULL;
+    struct tool_reply *tools = tools_of(g, choice_idx);
+    if (tools) read_tools(g, choice, tools);
     if (!choice->is_begun && g->shape == API_CHAT) write_role_chunk(g, choice_idx);
     if (echo || has_news(g, choice)) write_text_chunk(g, choice_idx, echo);
+    if (tools) {
+        write_call_chunks(g, choice_idx, tools);
+        tool_reply_clear(tools);
+    }
     choice->is_begun = true;
     struct event_view last = event_log_view(&g->log, choice->last_offset);
     if (last.record->finish) write_finish_chunk(g, choice_idx, &last);
@@ -224,14 +282,23 @@ static void write_choice(struct generation *g, uint32_t choice_idx, struct buf *
     struct choice *choice = &g->choices[choice_idx];
     struct call *call = &g->calls[choice_idx / g->n];
     const struct call *echo = call->echo_text ? call : NULL;
+    struct tool_reply *tools = tools_of(g, choice_idx);
+    if (tools) read_tools(g, choice, tools);
     buf_printf(out, "{\"index\":%u,", choice_idx);
     buf_append_str(out, g->shape == API_CHAT ? "\"message\":{\"role\":\"assistant\",\"content\":"
                                              : "\"text\":");
-    write_text(g, choice, echo, out);
+    if (tools && tool_reply_has_calls(tools) && !tools->content.len)
+        buf_append_str(out, "null");
+    else
+        write_text(g, choice, echo, out);
+    if (tools && tool_reply_has_calls(tools)) {
+        buf_append_str(out, ",\"tool_calls\":");
+        tool_reply_write_calls(tools, out);
+    }
     if (g->shape == API_CHAT) buf_append_char(out, '}');
     write_logprobs(g, choice, echo, out);
     struct event_view last = event_log_view(&g->log, choice->last_offset);
-    write_finish(&last, out);
+    write_finish(&last, tools, out);
     buf_append_char(out, '}');
 }
 
