@@ -4,7 +4,8 @@
  * histograms and what has labels are counted as it happens (figures.c) and only written here. So a
  * scrape takes the engine's lock for the time of a copy, and never waits for a step.
  *
- * Cost: 100 us and 20 KB a scrape (2026-11). */
+ * Cost: see metrics.c. A step pays some 0.1 us for the copy of figures, and less than that for each
+ * token. */
 #include "engine/engine_int.h"
 
 #include "base/status.h"
