@@ -290,6 +290,19 @@ static void test_special_tokens_are_left_out_when_asked(void **state) {
     assert_string_equal(out.data, "<|end|>");
     detok_stream_destroy(s);
 
+    /* Those that are to be shown are, and no others. */
+    buf_clear(&out);
+    s = start(t, NULL, 0, true);
+    detok_stream_show(s, (const int32_t[]){TOY_TOOL, TOY_END}, 2);
+    detok_stream_push(s, TOY_END, &out);
+    detok_stream_push(s, 0xC3, &out);
+    detok_stream_push(s, 0xA9, &out);
+    assert_string_equal(out.data, "<|end|>\u00E9");
+    detok_stream_show(s, (const int32_t[]){TOY_TOOL}, 1);
+    detok_stream_push(s, TOY_END, &out);
+    assert_string_equal(out.data, "<|end|>\u00E9");
+    detok_stream_destroy(s);
+
     tokenizer_destroy(t);
     buf_deinit(&out);
 }
