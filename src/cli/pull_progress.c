@@ -55,7 +55,7 @@ static int terminal_columns(void) {
 
 /* "42 %  1.20 GB of 2.86 GB  35.1 MB/s  47 s left" */
 static void format_figures(const struct hub_progress *now, char *text, size_t size) {
-    char done[24], total[24], rate[24], left[24] = "";
+    char done[32], total[32], rate[32], left[32] = "";
     const uint64_t missing = now->bytes_total > now->bytes ? now->bytes_total - now->bytes : 0;
     pull_size_text(now->bytes, done, sizeof done);
     pull_size_text(now->bytes_total, total, sizeof total);
