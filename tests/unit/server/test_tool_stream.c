@@ -332,7 +332,8 @@ static void test_the_scanner_takes_what_yyjson_takes(void **state) {
             buf_append_str(&text,
                            words[rng_u64(seed, 64 * i + k) % (sizeof words / sizeof *words)]);
         buf_append_char(&text, i % 2 ? ']' : '}');
-        yyjson_doc *doc = yyjson_read(text.data, text.len, 0);
+        /* Raw: 1e999 is JSON, though no double. */
+        yyjson_doc *doc = yyjson_read(text.data, text.len, YYJSON_READ_NUMBER_AS_RAW);
         if (scans(text.data, text.len) != (doc != NULL))
             fail_msg("%s: yyjson says %s", text.data, doc ? "yes" : "no");
         n_valid += doc != NULL;
