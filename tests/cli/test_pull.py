@@ -224,7 +224,7 @@ def test_names_with_odd_characters_are_quoted(hub, pulled, home):
 
 # ---- what goes wrong ----
 
-@pytest.mark.parametrize("faults", [[("cut", 1000), ("cut", 0), ("cut", 2000000)], [503, 429], [("no range",), ("cut", 5)],
+@pytest.mark.parametrize("faults", [[("cut", 1000), ("cut", 2000000)], [503], [("no range",), ("cut", 5)],
                                     [("cut", 1000), ("no range",)], [("corrupt",)], [("cut", 1000), ("other range",)]])
 def test_faults_that_pass_are_survived(hub, pulled, home, faults):
     hub.put("org/m", {"model.safetensors": BIG})
