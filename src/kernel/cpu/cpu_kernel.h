@@ -16,8 +16,10 @@
 
 /* ---- weights ---- */
 
-#define PANEL_ROWS    16  /* output rows of a panel: the lanes of the matmul kernels */
-#define ACT_BLOCK     32  /* inputs that share a scale when activations are int8 */
+#define PANEL_ROWS  16 /* output rows of a panel: the lanes of the matmul kernels */
+#define ACT_BLOCK   32 /* inputs that share a scale when activations are int8 */
+#define PAIRS_BLOCK 16 /* pairs of inputs that BF16 panels and their activations are filled up to  \
+                        */
 #define PANEL_MR_MAX  12  /* most token rows of a register tile, over all variants */
 #define HEAD_DIM_MAX  512 /* supports() refuses larger heads: sizes attention's scratch */
 #define ATTN_QUERIES  64  /* most (token, head) pairs of an attention part */
@@ -28,14 +30,13 @@
  * panel one after another (r: row in the panel, k: input):
  *   F32   [n_in][16] floats
  *   F16   [n_in][16] halves
- *   BF16  [n_in][16] halves: position 2i is row i and 2i + 1 is row i + 8, so that one shift
- *         and one mask of a vector give eight floats each
- *   I8    per scale block (32 or 16 inputs):  u8 [block / 4][16][4] quants + offset,
- *         f32 [16] scales d, and for types with a minimum f32 [16] minimums m:
- *         weight = d * (quant - offset) + m
- *   I4    the same for quants up to 15, blocks of 32: u8 [4][16][4], the low half of byte [g]
- *         for inputs 4g .. 4g + 3, the high half for 4g + 16 .. 4g + 19; d and m are f16 where
- *         the file has them so */
+ *   BF16  [n_in / 2][16][2] halves: inputs 2i and 2i + 1 of a row side by side, so that one mask
+ * and one shift of a vector give the floats of two inputs, and BF16 instructions read it as it is;
+ * inputs past n_in, up to the next multiple of 32, are zeros I8    per scale block (32 or 16
+ * inputs):  u8 [block / 4][16][4] quants + offset, f32 [16] scales d, and for types with a minimum
+ * f32 [16] minimums m: weight = d * (quant - offset) + m I4    the same for quants up to 15, blocks
+ * of 32: u8 [4][16][4], the low half of byte [g] for inputs 4g .. 4g + 3, the high half for 4g + 16
+ * .. 4g + 19; d and m are f16 where the file has them so */
 enum pack_format { PACK_RAW, PACK_F32, PACK_F16, PACK_BF16, PACK_I8, PACK_I4, PACK_FORMAT_COUNT };
 
 struct kernel_row;
@@ -58,6 +59,11 @@ struct weight {
     size_t block_bytes;              /* of one scale block of a panel */
     const struct kernel_row *matmul; /* the variant chosen for it, or NULL when only gathered */
 };
+
+/* Pairs of inputs in a BF16 panel. */
+static inline size_t panel_pairs(const struct weight *w) {
+    return ((size_t)w->n_in + 2 * PAIRS_BLOCK - 1) / (2 * PAIRS_BLOCK) * PAIRS_BLOCK;
+}
 
 /* Where the scales of a block of a panel begin. */
 static inline size_t panel_scales_at(const struct weight *w) {
@@ -93,8 +99,9 @@ struct act_block {
 
 /* Activations as a matmul kernel reads them, for all rows of the call. */
 struct activations {
-    const float *x; /* F32, F16, BF16 panels: [n_rows, x_stride], rounded to bf16 if so declared */
+    const float *x; /* F32, F16, BF16 panels: [n_rows, x_stride], for BF16 rounded to bf16 */
     uint32_t x_stride;
+    const uint16_t *halves;         /* BF16 panels: the same as bf16, [n_rows, x_stride] */
     const struct act_block *blocks; /* I8, I4 panels: [n_rows, n_in / 32] */
 };
 
