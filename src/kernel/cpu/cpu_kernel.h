@@ -16,10 +16,11 @@
 
 /* ---- weights ---- */
 
-#define PANEL_ROWS  16 /* output rows of a panel: the lanes of the matmul kernels */
-#define ACT_BLOCK   32 /* inputs that share a scale when activations are int8 */
-#define PAIRS_BLOCK 16 /* pairs of inputs that BF16 panels and their activations are filled up to  \
-                        */
+#define PANEL_ROWS 16 /* output rows of a panel: the lanes of the matmul kernels */
+#define ACT_BLOCK  32 /* inputs that share a scale when activations are int8 */
+#define PAIRS_BLOCK                                                                                \
+    16 /* pairs of inputs that BF16 panels and their activations are filled up to                  \
+        */
 #define PANEL_MR_MAX  12  /* most token rows of a register tile, over all variants */
 #define HEAD_DIM_MAX  512 /* supports() refuses larger heads: sizes attention's scratch */
 #define ATTN_QUERIES  64  /* most (token, head) pairs of an attention part */

@@ -21,6 +21,7 @@ enum {
     PART_BYTES = 192 * 1024, /* activations of a part: well inside a 512 KiB second-level cache */
     PARTS_PER_THREAD = 4,    /* so that a worker that lags delays little */
     PREPARE_ROWS = 8,        /* rows an item of the preparation */
+    AMX_ROWS = 32,           /* tokens of a block of tiles, for bf16 */
     SCRATCH_ALIGN = 64,
     SERIAL_PREPARE_ELEMS = 16 * 1024,
     SERIAL_MULTIPLY_OPS = 64 * 1024
@@ -179,9 +180,10 @@ void cpu_matmul(struct cpu_device *d, const struct matmul_args *args) {
         run.fn(&run.part);
         return;
     }
-    const uint32_t elem_bytes = run.blocks ? 2 : sizeof(float);
-    uint32_t rows = PART_BYTES / (w->n_in * elem_bytes) / PANEL_MR_MAX * PANEL_MR_MAX;
-    if (rows < PANEL_MR_MAX) rows = PANEL_MR_MAX;
+    const uint32_t elem_bytes = run.blocks || run.halves ? 2 : sizeof(float);
+    const uint32_t tile_rows = run.halves ? AMX_ROWS : PANEL_MR_MAX;
+    uint32_t rows = PART_BYTES / (w->n_in * elem_bytes) / tile_rows * tile_rows;
+    if (rows < tile_rows) rows = tile_rows;
     run.rows_per_part = rows;
     run.n_row_parts = (args->n_rows + rows - 1) / rows;
     const uint32_t n_wanted = PARTS_PER_THREAD * pool_n_threads(d->base.pool);
