@@ -56,8 +56,18 @@ static void deal_slots(struct attention_case *c) {
     }
 }
 
+/* What has left the window of a sequence's first row may belong to others by now: no kernel may
+ * look there. */
+static void take_slots_away(struct attention_case *c) {
+    if (!c->window) return;
+    for (uint32_t s = 0; s < c->n_seqs; s++)
+        for (uint32_t i = 0; i + c->window + c->n_rows[s] <= c->kv_len[s]; i++)
+            c->slots[s][i] = UINT32_MAX - i;
+}
+
 static void prepare(struct attention_case *c) {
     deal_slots(c);
+    take_slots_away(c);
     c->n_tokens = 0;
     for (uint32_t s = 0; s < c->n_seqs; s++) c->n_tokens += c->n_rows[s];
     c->q_stride = c->n_heads * c->head_dim + 2;
@@ -206,9 +216,9 @@ static void check_case(struct attention_case c) {
 }
 
 static void check_shapes(const struct kernel_devices *devices, enum dtype dtype) {
-    static const uint32_t dims[] = {16, 20, 64, 96, 128, 256};
+    static const uint32_t dims[] = {16, 20, 64, 80, 96, 112, 128, 256};
     static const uint32_t heads[][2] = {{9, 3}, {4, 4}, {14, 2}, {8, 1}};
-    for (int d = 0; d < 6; d++) {
+    for (int d = 0; d < 8; d++) {
         for (int h = 0; h < 4; h++) {
             check_case((struct attention_case){.devices = devices,
                                                .n_heads = heads[h][0],
@@ -242,15 +252,43 @@ static void check_lengths(const struct kernel_devices *devices, enum dtype dtype
     check_case(c);
     c.kv_len[0] = 1100, c.n_rows[0] = 90; /* a chunk across the border */
     check_case(c);
-    for (int i = 0; i < 3; i++) { /* sliding windows: inside, across and over a segment */
-        c.window = (uint32_t[]){5, 1024, 1500}[i];
-        c.kv_len[0] = 2100, c.n_rows[0] = 60;
-        check_case(c);
+}
+
+/* Sliding windows: of one key, inside a segment, a segment, across several; in chunks and in single
+ * rows, with and without a soft cap. */
+static void check_windows(const struct kernel_devices *devices, enum dtype dtype) {
+    static const uint32_t windows[] = {1, 5, 16, 1023, 1024, 1025, 1500};
+    for (int i = 0; i < 7; i++) {
+        check_case((struct attention_case){.devices = devices,
+                                           .n_heads = 4,
+                                           .n_kv_heads = 2,
+                                           .head_dim = 16,
+                                           .v_head_dim = 16,
+                                           .dtype = dtype,
+                                           .window = windows[i],
+                                           .soft_cap = i % 2 ? 2.0f : 0.0f,
+                                           .n_seqs = 3,
+                                           .kv_len = {2100, 3079, 40},
+                                           .n_rows = {60, 1, 40}});
     }
-    c.window = 0;
-    c.soft_cap = 1.5f;
-    c.kv_len[0] = 70, c.n_rows[0] = 70;
-    check_case(c);
+}
+
+/* Caps that bend all scores, some of them and none; a window beside them. */
+static void check_soft_caps(const struct kernel_devices *devices, enum dtype dtype) {
+    static const uint32_t dims[] = {20, 64, 80, 112, 256};
+    for (int i = 0; i < 5; i++) {
+        check_case((struct attention_case){.devices = devices,
+                                           .n_heads = 6,
+                                           .n_kv_heads = 2,
+                                           .head_dim = dims[i],
+                                           .v_head_dim = dims[i],
+                                           .dtype = dtype,
+                                           .window = i % 2 ? 12 : 0,
+                                           .soft_cap = (float[]){0.01f, 1.5f, 50.0f}[i % 3],
+                                           .n_seqs = 3,
+                                           .kv_len = {70, 33, 17},
+                                           .n_rows = {70, 1, 5}});
+    }
 }
 
 void check_attention(const struct kernel_row *row) {
@@ -266,6 +304,8 @@ void check_attention(const struct kernel_row *row) {
         if (!(row->formats & dtypes[t].format)) continue;
         check_shapes(&devices, dtypes[t].dtype);
         check_lengths(&devices, dtypes[t].dtype);
+        check_windows(&devices, dtypes[t].dtype);
+        check_soft_caps(&devices, dtypes[t].dtype);
     }
     check_close(&devices);
 }
