@@ -36,6 +36,14 @@ struct rope_config {
     double freq_factors_long[ROPE_PAIRS_MAX];
 };
 
+/* The function between the two products of a feed-forward part; the kinds of kernel_args.h. */
+enum config_activation {
+    ACTIVATION_SILU,
+    ACTIVATION_GELU,      /* x / 2 * (1 + erf(x / sqrt 2)) */
+    ACTIVATION_GELU_TANH, /* its usual approximation */
+    ACTIVATION_RELU2      /* max(x, 0)^2 */
+};
+
 struct arch;
 
 struct model_config {
@@ -49,11 +57,21 @@ struct model_config {
     uint32_t n_heads[CONFIG_LAYERS_MAX]; /* query heads per layer */
     uint32_t n_kv_heads[CONFIG_LAYERS_MAX];
     uint32_t ffn_dim[CONFIG_LAYERS_MAX];
+    uint32_t window[CONFIG_LAYERS_MAX]; /* keys that a query sees, its own among them; 0: all */
+    bool has_rope[CONFIG_LAYERS_MAX];   /* false: Q and K stay as they are */
+    enum config_activation activation;
     double norm_eps;
+    double norm_offset;     /* added to the weights of norms that the file holds */
     double attention_scale; /* scores are multiplied by it: 1 / sqrt(head_dim) unless a family says
                                otherwise */
+    double attention_soft_cap, logit_soft_cap; /* 0: none */
+    double embedding_scale;
+    double logit_scale; /* part of the last norm's weights once they are loaded */
     bool has_attention_bias, has_attention_output_bias, has_mlp_bias, has_qk_norm;
-    bool is_tied; /* logits use the embedding matrix */
+    bool has_gate;      /* down(act(gate h) * up h), not down(act(up h)) */
+    bool has_two_norms; /* a norm of its own before the feed-forward part */
+    bool is_parallel;   /* attention and feed-forward read the same x, their sum is added */
+    bool is_tied;       /* logits use the embedding matrix */
     uint32_t
         context_trained; /* max_position_embeddings, times the factor where scaling extends it */
     enum dtype dtype;    /* of most weights: decides the KV dtype */

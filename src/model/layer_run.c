@@ -82,7 +82,7 @@ void run_rope_kv_store(struct layer_run *run) {
         .n_kv_heads = config->n_kv_heads[run->layer],
         .head_dim = config->head_dim,
         .v_head_dim = config->v_head_dim,
-        .rotary_dim = config->rotary_dim,
+        .rotary_dim = config->has_rope[run->layer] ? config->rotary_dim : 0,
         .n_slots = run->n_slots,
         .n_positions = run->n_positions,
         .kv_dtype = (int32_t)run->kv_dtype,
@@ -109,6 +109,8 @@ void run_attention(struct layer_run *run) {
         .n_slots = run->n_slots,
         .kv_dtype = (int32_t)run->kv_dtype,
         .scale = (float)config->attention_scale,
+        .window = config->window[run->layer],
+        .soft_cap = (float)config->attention_soft_cap,
     };
     run->device->ops->attention(run->device, &args);
 }

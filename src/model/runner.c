@@ -143,7 +143,9 @@ static struct kernel_shape shape_of_layer(const struct model_config *config, uin
         .n_kv_heads = config->n_kv_heads[layer],
         .head_dim = config->head_dim,
         .v_head_dim = config->v_head_dim,
-        .rotary_dim = config->rotary_dim,
+        .rotary_dim = config->has_rope[layer] ? config->rotary_dim : 0,
+        .has_window = config->window[layer] > 0,
+        .has_soft_cap = config->attention_soft_cap > 0,
         .is_interleaved = config->rope.pairing == ROPE_INTERLEAVED,
     };
 }
@@ -449,7 +451,7 @@ enum radish_status runner_step(struct runner *runner, const struct batch *batch)
         .out = runner->run.x.data,
         .n_rows = batch->n_tokens,
         .out_stride = runner->config->hidden_dim,
-        .scale = 1,
+        .scale = (float)runner->config->embedding_scale,
     };
     device->ops->embed(device, &embed);
     for (uint32_t layer = 0; layer < runner->config->n_layers; layer++) {

@@ -288,23 +288,79 @@ static void test_what_cannot_be_served_is_refused_in_one_clear_line(void **state
     }
 }
 
-static void test_windows_and_layer_types_of_qwen_are_refused_when_in_use(void **state) {
+static const char mistral[] =
+    "\"architectures\": [\"MistralForCausalLM\"], \"hidden_size\": 96, \"num_hidden_layers\": 3, "
+    "\"num_attention_heads\": 6, \"num_key_value_heads\": 2, \"intermediate_size\": 160, "
+    "\"vocab_size\": 512, \"max_position_embeddings\": 8192";
+
+static void test_windows_are_read_as_each_family_says_them(void **state) {
+    (void)state;
+    static const struct {
+        const char *base, *extra;
+        uint32_t windows[3];
+    } cases[] = {
+        {qwen2, "\"sliding_window\": 16, \"max_window_layers\": 1", {0, 0, 0}},
+        {qwen2,
+         "\"use_sliding_window\": true, \"sliding_window\": 16, \"max_window_layers\": 1",
+         {0, 16, 16}},
+        {qwen2,
+         "\"use_sliding_window\": true, \"sliding_window\": 16, \"layer_types\": "
+         "[\"full_attention\", \"sliding_attention\", \"full_attention\"]",
+         {0, 16, 0}},
+        {mistral, "", {4096, 4096, 4096}},
+        {mistral, "\"sliding_window\": null", {0, 0, 0}},
+        {mistral, "\"sliding_window\": 8192", {0, 0, 0}},
+        {mistral, "\"sliding_window\": 7", {7, 7, 7}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct model_config config = must_read(cases[i].base, cases[i].extra);
+        assert_memory_equal(config.window, cases[i].windows, sizeof cases[i].windows);
+    }
+}
+
+static void test_layer_types_that_are_not_known_are_refused(void **state) {
     (void)state;
     struct model_config config;
     struct radish_error err;
-    assert_int_equal(read_texts(qwen2,
-                                "\"use_sliding_window\": true, \"sliding_window\": 16, "
-                                "\"max_window_layers\": 1",
+    assert_int_equal(read_texts(mistral,
+                                "\"layer_types\": [\"full_attention\", \"full_attention\", "
+                                "\"linear_attention\"]",
                                 NULL, &config, &err),
                      RADISH_E_UNSUPPORTED);
-    assert_non_null(strstr(err.msg, "sliding windows (16 tokens from layer 1 on)"));
+    assert_non_null(strstr(err.msg, "layer 2 is of type 'linear_attention'"));
+    assert_int_equal(
+        read_texts(mistral, "\"layer_types\": [\"full_attention\"]", NULL, &config, &err),
+        RADISH_E_FORMAT);
+    assert_non_null(strstr(err.msg, "a list of 3 strings"));
+}
 
-    assert_int_equal(read_texts(qwen2,
-                                "\"use_sliding_window\": true, \"sliding_window\": 16, "
-                                "\"layer_types\": [\"full_attention\", \"sliding_attention\"]",
-                                NULL, &config, &err),
-                     RADISH_E_UNSUPPORTED);
-    assert_non_null(strstr(err.msg, "layer 1 is of type 'sliding_attention'"));
+/* A factor r on what layers add is the same as 1 / r on the embedding and 1 / r^2 on eps. */
+static void test_granite_multipliers_become_scales_and_eps(void **state) {
+    (void)state;
+    struct model_config config =
+        must_read(llama, "\"architectures\": [\"GraniteForCausalLM\"], \"rms_norm_eps\": 1e-5, "
+                         "\"attention_multiplier\": 0.125, \"embedding_multiplier\": 12, "
+                         "\"residual_multiplier\": 0.5, \"logits_scaling\": 8");
+
+    assert_true(config.attention_scale == 0.125);
+    assert_true(config.embedding_scale == 24);
+    assert_true(config.norm_eps == 4e-5);
+    assert_true(config.logit_scale == 0.125);
+}
+
+static void test_smollm3_names_layers_without_rope(void **state) {
+    (void)state;
+    static const char smollm3[] =
+        "\"architectures\": [\"SmolLM3ForCausalLM\"], \"no_rope_layer_interval\": 2";
+    struct model_config config = must_read(llama, smollm3);
+    assert_true(config.has_rope[0] && config.has_rope[2]);
+    assert_false(config.has_rope[1]);
+
+    char extra[200];
+    snprintf(extra, sizeof extra, "%s, \"no_rope_layers\": [0, 1, 0]", smollm3);
+    config = must_read(llama, extra);
+    assert_true(config.has_rope[1]);
+    assert_false(config.has_rope[0] || config.has_rope[2]);
 }
 
 static void test_a_broken_generation_config_is_named(void **state) {
@@ -377,7 +433,10 @@ int main(void) {
         cmocka_unit_test(test_sampling_defaults_come_from_generation_config),
         cmocka_unit_test(test_a_window_that_hides_nothing_is_fine),
         cmocka_unit_test(test_what_cannot_be_served_is_refused_in_one_clear_line),
-        cmocka_unit_test(test_windows_and_layer_types_of_qwen_are_refused_when_in_use),
+        cmocka_unit_test(test_windows_are_read_as_each_family_says_them),
+        cmocka_unit_test(test_layer_types_that_are_not_known_are_refused),
+        cmocka_unit_test(test_granite_multipliers_become_scales_and_eps),
+        cmocka_unit_test(test_smollm3_names_layers_without_rope),
         cmocka_unit_test(test_a_broken_generation_config_is_named),
         cmocka_unit_test(test_too_many_end_tokens_are_refused),
         cmocka_unit_test(test_a_folder_without_config_is_refused),
