@@ -52,11 +52,12 @@ struct silu_mul_args {
 };
 
 /* RoPE on Q in place; RoPE on K, rounded to the pool's dtype, to k_pool[slot]; V to v_pool[slot].
- * slot -1 writes nothing. Rotation over the first rotary_dim of head_dim: (x, y) -> (x cos - y sin,
+ * slot -1 writes nothing; no two rows name the same slot (the caller checks, and that none is
+ * padding). Rotation over the first rotary_dim of head_dim: (x, y) -> (x cos - y sin,
  * x sin + y cos), pairs (d, d + rotary_dim/2) or (2d, 2d+1); the tail is copied. */
 struct rope_kv_store_args {
-    float *q;                 /* [n_rows, q_stride], heads of head_dim one after another */
-    const float *k, *v;       /* [n_rows, k_stride], [n_rows, v_stride] */
+    float *q;     /* [n_rows, q_stride], heads of head_dim one after another */
+    float *k, *v; /* [n_rows, k_stride], [n_rows, v_stride]; afterwards k may hold anything */
     const int32_t *positions; /* [n_rows] >= 0, < rows of the table */
     const int32_t *slots;     /* [n_rows] */
     const float

@@ -114,6 +114,12 @@ static enum radish_status refuse_choice(const char *choice, enum kernel_op op, c
                            choice, why, list);
 }
 
+/* Whether `text` names the row: its name, its variant, or "unfused" for a variant "..._unfused". */
+static bool is_called(const struct kernel_row *row, const char *text) {
+    const char *variant = kernel_row_variant(row), *mark = strrchr(variant, '_');
+    return !strcmp(row->name, text) || !strcmp(variant, text) || (mark && !strcmp(mark + 1, text));
+}
+
 static enum radish_status force(struct registry *r, const char *choice, struct radish_error *err) {
     const char *equals = strchr(choice, '=');
     size_t op_len = equals ? (size_t)(equals - choice) : 0;
@@ -130,8 +136,7 @@ static enum radish_status force(struct registry *r, const char *choice, struct r
     bool is_known = false, is_forced = false;
     for (uint32_t i = 0; i < N_ROWS; i++) {
         if (rows[i].op != op) continue;
-        if (strcmp(rows[i].name, variant) && strcmp(kernel_row_variant(&rows[i]), variant))
-            continue;
+        if (!is_called(&rows[i], variant)) continue;
         is_known = true;
         if (!cpu_has_isa(rows[i].isa)) continue;
         is_forced = true;

@@ -250,10 +250,8 @@ static enum radish_status step_wait(struct device *device) {
 
 /* ---- operations row by row ---- */
 
-typedef void (*rows_fn)(const void *args, kernel_fn fn, uint32_t first, uint32_t end);
-
 struct rows_run {
-    rows_fn run;
+    cpu_rows_fn run;
     kernel_fn fn;
     const void *args;
     uint32_t n_rows, rows_per_item;
@@ -266,9 +264,8 @@ static void run_rows_item(void *user, uint32_t item, uint32_t worker) {
     r->run(r->args, r->fn, first, first + (left < r->rows_per_item ? left : r->rows_per_item));
 }
 
-/* Spreads rows over the pool, or does them here when they are few. */
-static void run_rows(struct cpu_device *d, rows_fn run, kernel_fn fn, const void *args,
-                     uint32_t n_rows, uint32_t width) {
+void cpu_run_rows(struct cpu_device *d, cpu_rows_fn run, kernel_fn fn, const void *args,
+                  uint32_t n_rows, uint32_t width) {
     struct rows_run r = {run, fn, args, n_rows, n_rows};
     if (!n_rows) return;
     if ((uint64_t)n_rows * width < SERIAL_ROW_ELEMS) {
@@ -292,21 +289,17 @@ static void silu_mul_rows(const void *args, kernel_fn fn, uint32_t first, uint32
     ((silu_mul_fn)fn)(args, first, end);
 }
 
-static void rope_kv_store_rows(const void *args, kernel_fn fn, uint32_t first, uint32_t end) {
-    ((rope_kv_store_fn)fn)(args, first, end);
-}
-
 static void embed(struct device *device, const struct embed_args *a) {
     struct cpu_device *d = cpu_of(device);
     const struct kernel_shape shape = {
         .weight_dtype = a->w->dtype, .n_out = a->w->n_out, .n_in = a->w->n_in};
-    run_rows(d, embed_rows, choose(d, KERNEL_OP_EMBED, &shape)->fn, a, a->n_rows, a->w->n_in);
+    cpu_run_rows(d, embed_rows, choose(d, KERNEL_OP_EMBED, &shape)->fn, a, a->n_rows, a->w->n_in);
 }
 
 static void rmsnorm(struct device *device, const struct rmsnorm_args *a) {
     struct cpu_device *d = cpu_of(device);
     const struct kernel_shape shape = {.n_in = a->width};
-    run_rows(d, rmsnorm_rows, choose(d, KERNEL_OP_RMSNORM, &shape)->fn, a, a->n_rows, a->width);
+    cpu_run_rows(d, rmsnorm_rows, choose(d, KERNEL_OP_RMSNORM, &shape)->fn, a, a->n_rows, a->width);
 }
 
 static void matmul(struct device *device, const struct matmul_args *a) {
@@ -317,7 +310,8 @@ static void matmul(struct device *device, const struct matmul_args *a) {
 static void silu_mul(struct device *device, const struct silu_mul_args *a) {
     struct cpu_device *d = cpu_of(device);
     const struct kernel_shape shape = {.n_in = a->width};
-    run_rows(d, silu_mul_rows, choose(d, KERNEL_OP_SILU_MUL, &shape)->fn, a, a->n_rows, a->width);
+    cpu_run_rows(d, silu_mul_rows, choose(d, KERNEL_OP_SILU_MUL, &shape)->fn, a, a->n_rows,
+                 a->width);
 }
 
 static void rope_kv_store(struct device *device, const struct rope_kv_store_args *a) {
@@ -329,9 +323,7 @@ static void rope_kv_store(struct device *device, const struct rope_kv_store_args
                                        .v_head_dim = a->v_head_dim,
                                        .rotary_dim = a->rotary_dim,
                                        .is_interleaved = a->is_interleaved};
-    const uint32_t width = (a->n_heads + a->n_kv_heads) * a->head_dim;
-    run_rows(d, rope_kv_store_rows, choose(d, KERNEL_OP_ROPE_KV_STORE, &shape)->fn, a, a->n_rows,
-             width);
+    cpu_rope_kv_store(d, choose(d, KERNEL_OP_ROPE_KV_STORE, &shape), a);
 }
 
 static void attention(struct device *device, const struct attention_args *a) {
@@ -380,6 +372,18 @@ static const struct device_vtable vtable = {
     .close = close_device,
 };
 
+/* Scripts look for the first of these lines, in other systems too. Rows of rope_kv_store take every
+ * shape, so the choice is known before a model is. */
+static void log_rope(const struct cpu_device *d) {
+    char reason[120];
+    const struct kernel_row *row = registry_find(&d->base.registry, KERNEL_OP_ROPE_KV_STORE,
+                                                 KERNEL_F16, NULL, reason, sizeof reason);
+    if (row && row->isa != CPU_ISA_REF && !cpu_rope_is_unfused(row))
+        log_info("kernel", "Custom RoPE kernel enabled: %s", row->name);
+    else
+        log_info("kernel", "Custom RoPE kernel not in use: %s", row ? row->name : reason);
+}
+
 enum radish_status cpu_device_open(const struct device_options *options, struct device **device_out,
                                    struct radish_error *err) {
     struct cpu_device *d = calloc(1, sizeof *d);
@@ -392,6 +396,7 @@ enum radish_status cpu_device_open(const struct device_options *options, struct 
     }
     if (!cpu_has_isa(CPU_ISA_AVX2))
         log_warn("kernel", "this processor has no AVX2: the plain C kernels are slow");
+    log_rope(d);
     *device_out = &d->base.device;
     return RADISH_OK;
 }
