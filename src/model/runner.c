@@ -69,6 +69,7 @@ struct runner {
     float *logits;              /* [RUNNER_LOGITS_ROWS, n_vocab] host */
     int32_t *sampled;           /* [logits_rows_max] host; -1: not said yet */
     uint32_t n_logits_rows;     /* of the last step */
+    uint64_t *marks; /* host, a bit a slot: named by a row of the batch at hand; 0 between steps */
     struct layer_run run;
 };
 
@@ -238,7 +239,9 @@ static enum radish_status create_buffers(struct runner *runner, struct radish_er
     runner->seqs = mem_zalloc(options->seqs_max, sizeof *runner->seqs);
     runner->logits = mem_alloc(RUNNER_LOGITS_ROWS, config->n_vocab * sizeof(float));
     runner->sampled = mem_alloc(options->logits_rows_max, sizeof *runner->sampled);
-    if (!runner->seqs || !runner->logits || !runner->sampled) return error_nomem(err);
+    runner->marks = mem_zalloc((size_t)options->n_slots / 64 + 1, sizeof *runner->marks);
+    if (!runner->seqs || !runner->logits || !runner->sampled || !runner->marks)
+        return error_nomem(err);
     for (uint32_t row = 0; row < options->logits_rows_max; row++) runner->sampled[row] = -1;
     RADISH_TRY(rope_table_init(&runner->rope, device, &config->rope, config->rotary_dim,
                                options->context_tokens, err));
@@ -314,6 +317,7 @@ void runner_destroy(struct runner *runner) {
     free(runner->seqs);
     free(runner->logits);
     free(runner->sampled);
+    free(runner->marks);
     free(runner);
 }
 
@@ -357,6 +361,20 @@ static void check_seq(const struct runner *runner, const struct batch *batch,
     }
 }
 
+/* Two rows with one slot would be two tokens with one K and V, and a race who writes last. */
+static void check_slots_differ(const struct runner *runner, const struct batch *batch) {
+    const int32_t *slots = batch->slots[0];
+    for (uint32_t row = 0; row < batch->n_tokens; row++) {
+        if (slots[row] < 0) continue;
+        uint32_t slot = (uint32_t)slots[row];
+        uint64_t *word = &runner->marks[slot / 64], bit = 1ull << slot % 64;
+        RADISH_INVARIANT(!(*word & bit), "row %u goes to slot %u, as a row before it", row, slot);
+        *word |= bit;
+    }
+    for (uint32_t row = 0; row < batch->n_tokens; row++)
+        if (slots[row] >= 0) runner->marks[slots[row] / 64] = 0;
+}
+
 static void check_batch(const struct runner *runner, const struct batch *batch) {
     const struct runner_options *options = &runner->options;
     uint32_t row = 0;
@@ -374,6 +392,7 @@ static void check_batch(const struct runner *runner, const struct batch *batch) 
         row += seq->n_rows;
     }
     RADISH_INVARIANT(row == batch->n_tokens, "sequences have %u rows of %u", row, batch->n_tokens);
+    check_slots_differ(runner, batch);
     for (uint32_t i = 0; i < batch->n_logits_rows; i++)
         RADISH_INVARIANT(batch->logits_rows[i] < batch->n_tokens &&
                              (!i || batch->logits_rows[i] > batch->logits_rows[i - 1]),

@@ -104,6 +104,22 @@ static void test_a_full_name_forces_only_the_formats_it_reads(void **state) {
                         find_name(&automatic, KERNEL_OP_MATMUL, KERNEL_F16, NULL));
 }
 
+static void test_unfused_forces_the_best_variant_that_is(void **state) {
+    (void)state;
+    if (!cpu_has_isa(CPU_ISA_AVX2)) skip();
+    const struct registry r = make_registry("rope_kv_store=unfused"),
+                          automatic = make_registry(NULL);
+    const bool is_wide = cpu_has_isa(CPU_ISA_AVX512);
+    for (uint32_t f = 0; f < 3; f++) {
+        assert_string_equal(find_name(&r, KERNEL_OP_ROPE_KV_STORE, 1u << f, NULL),
+                            is_wide ? "kv_f32_rope_kv_store__avx512_unfused"
+                                    : "kv_f32_rope_kv_store__avx2_unfused");
+        assert_string_equal(find_name(&automatic, KERNEL_OP_ROPE_KV_STORE, 1u << f, NULL),
+                            is_wide ? "kv_f32_rope_kv_store__avx512"
+                                    : "kv_f32_rope_kv_store__avx2");
+    }
+}
+
 static void test_unknown_choices_are_refused_with_the_list(void **state) {
     (void)state;
     static const char *const choices[] = {"matmul=fast",  "matmul=", "matmul=f32_rmsnorm__ref",
@@ -240,6 +256,7 @@ int main(void) {
         cmocka_unit_test(test_the_best_variant_the_processor_can_run_is_chosen),
         cmocka_unit_test(test_a_forced_variant_is_chosen_for_its_operation_only),
         cmocka_unit_test(test_a_full_name_forces_only_the_formats_it_reads),
+        cmocka_unit_test(test_unfused_forces_the_best_variant_that_is),
         cmocka_unit_test(test_unknown_choices_are_refused_with_the_list),
         cmocka_unit_test(test_a_shape_that_the_best_kernel_lacks_falls_back_with_a_reason),
         cmocka_unit_test(test_a_device_tells_its_kernels_and_why),

@@ -219,6 +219,10 @@ static void spoil_table_padding(struct one *one) {
     one->table[2] = 0;
     one->slots[2] = 0;
 }
+static void spoil_same_slot(struct one *one) {
+    one->table[2] = one->table[3];
+    one->slots[2] = one->slots[3];
+}
 static void move_to_slot_3(struct one *one) {
     one->table[2] = 3;
     one->slots[2] = 3;
@@ -257,15 +261,8 @@ static bool aborts(struct session *session, spoil_fn spoil) {
 static void test_a_wrong_batch_stops_the_process(void **state) {
     (void)state;
     static const spoil_fn spoils[] = {
-        spoil_token,
-        spoil_sampled,
-        spoil_position,
-        spoil_slot,
-        spoil_table_past_the_pool,
-        spoil_table_padding,
-        spoil_length,
-        spoil_rows,
-        spoil_logits_row,
+        spoil_token,         spoil_sampled,   spoil_position, spoil_slot, spoil_table_past_the_pool,
+        spoil_table_padding, spoil_same_slot, spoil_length,   spoil_rows, spoil_logits_row,
         spoil_count,
     };
     struct session session;
