@@ -25,11 +25,22 @@ struct embed_args {
     float scale; /* out is multiplied by it; 1 = not */
 };
 
-/* y[r] = x[r] / sqrt(mean(x[r]^2) + eps) * w */
+/* y[r] = x[r] / sqrt(mean(x[r]^2) + eps) * w; with accumulate y[r] += that */
 struct rmsnorm_args {
     const float *x; /* [n_rows, x_stride] */
     const float *w; /* [width] */
     float *y;       /* [n_rows, y_stride]; may be x */
+    uint32_t n_rows, width, x_stride, y_stride;
+    float eps;
+    bool accumulate; /* then y is not x */
+};
+
+/* y[r] = (x[r] - mean) / sqrt(mean((x[r] - mean)^2) + eps) * w (+ bias), mean that of the row */
+struct layernorm_args {
+    const float *x;    /* [n_rows, x_stride] */
+    const float *w;    /* [width] */
+    const float *bias; /* [width] or NULL */
+    float *y;          /* [n_rows, y_stride]; may be x */
     uint32_t n_rows, width, x_stride, y_stride;
     float eps;
 };
@@ -49,6 +60,29 @@ struct silu_mul_args {
     const float *gate, *up; /* [n_rows, in_stride] */
     float *out;             /* [n_rows, out_stride]; may be gate */
     uint32_t n_rows, width, in_stride, out_stride;
+};
+
+enum activation {
+    ACTIVATION_SILU,      /* x / (1 + exp(-x)) */
+    ACTIVATION_GELU,      /* x / 2 * (1 + erf(x / sqrt 2)) */
+    ACTIVATION_GELU_TANH, /* x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) */
+    ACTIVATION_RELU2      /* max(x, 0)^2 */
+};
+
+/* out[r] = act(x[r]) (* up[r]) */
+struct activate_args {
+    const float *x;  /* [n_rows, in_stride] */
+    const float *up; /* [n_rows, in_stride] or NULL */
+    float *out;      /* [n_rows, out_stride]; may be x */
+    uint32_t n_rows, width, in_stride, out_stride;
+    int32_t kind; /* enum activation */
+};
+
+/* x[r] = cap * tanh(x[r] / cap), in place */
+struct soft_cap_args {
+    float *x; /* [n_rows, stride] */
+    uint32_t n_rows, width, stride;
+    float cap; /* > 0 */
 };
 
 /* RoPE on Q in place; RoPE on K, rounded to the pool's dtype, to k_pool[slot]; V to v_pool[slot].

@@ -64,11 +64,10 @@ enum { N_ROWS = sizeof rows / sizeof *rows, N_FORMATS = KERNEL_FORMATS };
 static const char *const format_names[N_FORMATS] = {"f32", "f16", "bf16", "i8", "i4"};
 
 static const char *const op_names[KERNEL_OP_COUNT] = {
-    [KERNEL_OP_EMBED] = "embed",
-    [KERNEL_OP_RMSNORM] = "rmsnorm",
-    [KERNEL_OP_MATMUL] = "matmul",
-    [KERNEL_OP_SILU_MUL] = "silu_mul",
-    [KERNEL_OP_ROPE_KV_STORE] = "rope_kv_store",
+    [KERNEL_OP_EMBED] = "embed",         [KERNEL_OP_RMSNORM] = "rmsnorm",
+    [KERNEL_OP_LAYERNORM] = "layernorm", [KERNEL_OP_MATMUL] = "matmul",
+    [KERNEL_OP_SILU_MUL] = "silu_mul",   [KERNEL_OP_ACTIVATE] = "activate",
+    [KERNEL_OP_SOFT_CAP] = "soft_cap",   [KERNEL_OP_ROPE_KV_STORE] = "rope_kv_store",
     [KERNEL_OP_ATTENTION] = "attention",
 };
 
@@ -129,8 +128,8 @@ static enum radish_status force(struct registry *r, const char *choice, struct r
         op++;
     if (op == KERNEL_OP_COUNT)
         return error_set_field(err, RADISH_E_UNSUPPORTED, "--kernel",
-                               "%s: must be OP=VARIANT, with OP one of embed, rmsnorm, matmul, "
-                               "silu_mul, rope_kv_store, attention",
+                               "%s: must be OP=VARIANT, with OP one of embed, rmsnorm, layernorm, "
+                               "matmul, silu_mul, activate, soft_cap, rope_kv_store, attention",
                                choice);
     const char *variant = equals + 1;
     bool is_known = false, is_forced = false;

@@ -60,6 +60,7 @@ enum arch_layout {
         ARCH_LAYOUT_LLAMA | ARCH_LAYOUT_PHI3 | ARCH_LAYOUT_GLM4 | ARCH_LAYOUT_STABLELM,
     ARCH_LAYOUT_FUSED_GATE_UP = ARCH_LAYOUT_PHI3 | ARCH_LAYOUT_GLM4,
     ARCH_LAYOUT_SPLIT_GATE_UP = ARCH_LAYOUT_USUAL_NORM - ARCH_LAYOUT_FUSED_GATE_UP,
+    ARCH_LAYOUT_POST_NORM = ARCH_LAYOUT_GEMMA | ARCH_LAYOUT_OLMO2,
     ARCH_LAYOUT_NORM_BIAS = ARCH_LAYOUT_STABLELM | ARCH_LAYOUT_PHI
 };
 
@@ -77,7 +78,7 @@ struct arch {
     uint32_t n_kv_heads; /* 0: as many as heads */
     double norm_eps;     /* 0: 1e-6 */
     double rotated;      /* part of a head that rotates; 0: all */
-    enum config_activation activation;
+    enum activation activation;
     uint32_t window;        /* with ARCH_HAS_WINDOW; 0: none */
     uint32_t window_period; /* every so many-th layer has full attention; 0: none has */
     double attention_soft_cap, logit_soft_cap; /* 0: none */

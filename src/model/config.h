@@ -8,6 +8,7 @@
 #include "radish.h"
 
 #include "format/model_file.h"
+#include "kernel/kernel_args.h"
 #include "tensor/dtype.h"
 
 #define CONFIG_LAYERS_MAX 512
@@ -36,14 +37,6 @@ struct rope_config {
     double freq_factors_long[ROPE_PAIRS_MAX];
 };
 
-/* The function between the two products of a feed-forward part; the kinds of kernel_args.h. */
-enum config_activation {
-    ACTIVATION_SILU,
-    ACTIVATION_GELU,      /* x / 2 * (1 + erf(x / sqrt 2)) */
-    ACTIVATION_GELU_TANH, /* its usual approximation */
-    ACTIVATION_RELU2      /* max(x, 0)^2 */
-};
-
 struct arch;
 
 struct model_config {
@@ -59,7 +52,7 @@ struct model_config {
     uint32_t ffn_dim[CONFIG_LAYERS_MAX];
     uint32_t window[CONFIG_LAYERS_MAX]; /* keys that a query sees, its own among them; 0: all */
     bool has_rope[CONFIG_LAYERS_MAX];   /* false: Q and K stay as they are */
-    enum config_activation activation;
+    enum activation activation;         /* between the products of a feed-forward part */
     double norm_eps;
     double norm_offset;     /* added to the weights of norms that the file holds */
     double attention_scale; /* scores are multiplied by it: 1 / sqrt(head_dim) unless a family says

@@ -165,6 +165,9 @@ static enum radish_status read_scales(struct reader *r, struct model_config *con
             read_number(r, "attn_logit_softcapping", 0, 1e9, &config->attention_soft_cap, err));
         RADISH_TRY(read_number(r, "final_logit_softcapping", 0, 1e9, &config->logit_soft_cap, err));
     }
+    /* The largest gemma2 and gemma3 are known by their layers; no key says it. */
+    if (flags & ARCH_READS_QUERY_SCALE && (config->n_layers == 46 || config->n_layers == 62))
+        config->attention_scale = 1 / sqrt((double)config->hidden_dim / config->n_heads[0]);
     if (flags & ARCH_READS_LOGIT_SCALE)
         RADISH_TRY(read_number(r, "logit_scale", 1e-9, 1e9, &config->logit_scale, err));
     if (flags & ARCH_READS_MULTIPLIERS) {

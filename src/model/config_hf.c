@@ -90,11 +90,13 @@ static enum radish_status read_activation(yyjson_val *root, struct model_config 
                                           struct radish_error *err) {
     static const struct {
         const char *name;
-        enum config_activation activation;
-    } names[] = {
-        {"silu", ACTIVATION_SILU},
-        {"swish", ACTIVATION_SILU},
-    };
+        enum activation activation;
+    } names[] = {{"silu", ACTIVATION_SILU},
+                 {"swish", ACTIVATION_SILU},
+                 {"gelu", ACTIVATION_GELU},
+                 {"gelu_new", ACTIVATION_GELU_TANH},
+                 {"gelu_pytorch_tanh", ACTIVATION_GELU_TANH},
+                 {"relu2", ACTIVATION_RELU2}};
     const char *key =
         config->arch->flags & ARCH_READS_QUERY_SCALE ? "hidden_activation" : "hidden_act";
     const char *name = NULL;
@@ -106,7 +108,9 @@ static enum radish_status read_activation(yyjson_val *root, struct model_config 
         return RADISH_OK;
     }
     return error_set_field(err, RADISH_E_UNSUPPORTED, key,
-                           "%s '%.32s' is not supported; supported: silu", key, name);
+                           "%s '%.32s' is not supported; supported: silu, gelu, gelu_new, "
+                           "gelu_pytorch_tanh, relu2",
+                           key, name);
 }
 
 /* Layers named in layer_types replace what the family's rule gave. */

@@ -23,6 +23,37 @@ void run_norm(struct layer_run *run, struct rows x, const float *w, struct rows 
     run->device->ops->rmsnorm(run->device, &args);
 }
 
+void run_norm_add(struct layer_run *run, struct rows x, const float *w, struct rows y) {
+    const struct rmsnorm_args args = {
+        .x = x.data,
+        .w = w,
+        .y = y.data,
+        .n_rows = run->n_rows,
+        .width = x.width,
+        .x_stride = x.width,
+        .y_stride = y.width,
+        .eps = (float)run->config->norm_eps,
+        .accumulate = true,
+    };
+    run->device->ops->rmsnorm(run->device, &args);
+}
+
+void run_layer_norm(struct layer_run *run, struct rows x, const float *w, const float *bias,
+                    struct rows y) {
+    const struct layernorm_args args = {
+        .x = x.data,
+        .w = w,
+        .bias = bias,
+        .y = y.data,
+        .n_rows = run->n_rows,
+        .width = x.width,
+        .x_stride = x.width,
+        .y_stride = y.width,
+        .eps = (float)run->config->norm_eps,
+    };
+    run->device->ops->layernorm(run->device, &args);
+}
+
 void run_head_norm(struct layer_run *run, struct rows x, const float *w) {
     uint32_t head_dim = run->config->head_dim;
     const struct rmsnorm_args args = {
@@ -113,6 +144,31 @@ void run_attention(struct layer_run *run) {
         .soft_cap = (float)config->attention_soft_cap,
     };
     run->device->ops->attention(run->device, &args);
+}
+
+static void activate(struct layer_run *run, struct rows x, const float *up) {
+    const struct activate_args args = {
+        .x = x.data,
+        .up = up,
+        .out = x.data,
+        .n_rows = run->n_rows,
+        .width = x.width,
+        .in_stride = x.width,
+        .out_stride = x.width,
+        .kind = (int32_t)run->config->activation,
+    };
+    run->device->ops->activate(run->device, &args);
+}
+
+void run_act(struct layer_run *run) {
+    activate(run, run->up, NULL);
+}
+
+void run_act_mul(struct layer_run *run) {
+    if (run->config->activation == ACTIVATION_SILU)
+        run_silu_mul(run);
+    else
+        activate(run, run->gate, run->up.data);
 }
 
 void run_silu_mul(struct layer_run *run) {

@@ -21,6 +21,6 @@ void qwen3_layer(struct layer_run *run) {
     run_norm(run, run->x, w->ffn_norm, run->h);
     run_linear(run, w->gate, w->gate_bias, run->h, run->gate);
     run_linear(run, w->up, w->up_bias, run->h, run->up);
-    run_silu_mul(run);
+    run_act_mul(run);
     run_linear_add(run, w->down, w->down_bias, run->gate, run->x);
 }

@@ -153,13 +153,20 @@ static struct kernel_shape shape_of_layer(const struct model_config *config, uin
 
 static enum radish_status ask_device(const struct model_config *config, const struct device *device,
                                      enum dtype kv_dtype, struct radish_error *err) {
-    static const enum kernel_op ops[] = {KERNEL_OP_RMSNORM, KERNEL_OP_SILU_MUL,
-                                         KERNEL_OP_ROPE_KV_STORE, KERNEL_OP_ATTENTION};
+    const bool is_silu = config->activation == ACTIVATION_SILU && config->has_gate;
+    const enum kernel_op ops[] = {
+        config->arch->flags & ARCH_LAYER_NORM ? KERNEL_OP_LAYERNORM : KERNEL_OP_RMSNORM,
+        is_silu ? KERNEL_OP_SILU_MUL : KERNEL_OP_ACTIVATE,
+        KERNEL_OP_ROPE_KV_STORE,
+        KERNEL_OP_ATTENTION,
+        KERNEL_OP_SOFT_CAP,
+    };
+    const size_t n_ops = sizeof ops / sizeof *ops - (config->logit_soft_cap > 0 ? 0 : 1);
     for (uint32_t layer = 0; layer < config->n_layers; layer++) {
         struct kernel_shape shape = shape_of_layer(config, layer, kv_dtype);
-        for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+        for (size_t i = 0; i < n_ops; i++) {
             char reason[160] = "";
-            shape.n_in = ops[i] == KERNEL_OP_SILU_MUL ? config->ffn_dim[layer] : config->hidden_dim;
+            shape.n_in = i == 1 ? config->ffn_dim[layer] : config->hidden_dim;
             if (device->ops->supports(device, ops[i], &shape, reason, sizeof reason)) continue;
             return error_set_field(err, RADISH_E_UNSUPPORTED, kernel_op_name(ops[i]),
                                    "layer %u: no %s kernel for it: %s", layer,
@@ -433,6 +440,38 @@ static void set_layer(struct runner *runner, uint32_t layer) {
     run->v_pool = runner->v_pool[layer];
 }
 
+/* y[0, n) = the final norm of x[0, n), rows of the residual stream. */
+static void norm_last(struct runner *runner, const float *x, float *y, uint32_t n) {
+    const struct model_config *config = runner->config;
+    uint32_t width = config->hidden_dim;
+    if (config->arch->flags & ARCH_LAYER_NORM) {
+        const struct layernorm_args args = {
+            .x = x,
+            .w = runner->weights->output_norm,
+            .bias = runner->weights->output_norm_bias,
+            .y = y,
+            .n_rows = n,
+            .width = width,
+            .x_stride = width,
+            .y_stride = width,
+            .eps = (float)config->norm_eps,
+        };
+        runner->device->ops->layernorm(runner->device, &args);
+        return;
+    }
+    const struct rmsnorm_args args = {
+        .x = x,
+        .w = runner->weights->output_norm,
+        .y = y,
+        .n_rows = n,
+        .width = width,
+        .x_stride = width,
+        .y_stride = width,
+        .eps = (float)config->norm_eps,
+    };
+    runner->device->ops->rmsnorm(runner->device, &args);
+}
+
 /* The final norm of the rows that want logits, gathered by where it writes: one call for each run
  * of neighbouring rows, which are few (a prefill has one, all decodes together one). */
 static void keep_rows(struct runner *runner, const struct batch *batch) {
@@ -441,17 +480,7 @@ static void keep_rows(struct runner *runner, const struct batch *batch) {
     for (uint32_t i = 0, n; i < batch->n_logits_rows; i += n) {
         uint32_t row = batch->logits_rows[i];
         for (n = 1; i + n < batch->n_logits_rows && batch->logits_rows[i + n] == row + n;) n++;
-        const struct rmsnorm_args args = {
-            .x = runner->run.x.data + (size_t)row * width,
-            .w = runner->weights->output_norm,
-            .y = kept + (size_t)i * width,
-            .n_rows = n,
-            .width = width,
-            .x_stride = width,
-            .y_stride = width,
-            .eps = (float)runner->config->norm_eps,
-        };
-        runner->device->ops->rmsnorm(runner->device, &args);
+        norm_last(runner, runner->run.x.data + (size_t)row * width, kept + (size_t)i * width, n);
     }
 }
 
@@ -497,13 +526,22 @@ enum radish_status runner_logits(struct runner *runner, uint32_t row, uint32_t n
     const struct matmul_args args = {
         .w = runner->weights->output,
         .x = (const float *)part_of(runner, PART_KEPT) + (size_t)row * hidden,
+        .bias = runner->weights->output_bias,
         .y = part_of(runner, PART_LOGITS),
         .n_rows = n,
         .x_stride = hidden,
         .y_stride = n_vocab,
     };
+    const struct soft_cap_args cap = {
+        .x = part_of(runner, PART_LOGITS),
+        .n_rows = n,
+        .width = n_vocab,
+        .stride = n_vocab,
+        .cap = (float)runner->config->logit_soft_cap,
+    };
     device->ops->step_begin(device);
     device->ops->matmul(device, &args);
+    if (cap.cap > 0) device->ops->soft_cap(device, &cap);
     RADISH_TRY(device->ops->step_submit(device));
     RADISH_TRY(device->ops->step_wait(device));
     device->ops->download(device, runner->logits, part_of(runner, PART_LOGITS),

@@ -41,7 +41,12 @@ struct layer_run {
 
 /* y = RMSNorm(x) * w, over whole rows. */
 void run_norm(struct layer_run *run, struct rows x, const float *w, struct rows y);
-/* The same over each head of x, in place. */
+/* y += RMSNorm(x) * w */
+void run_norm_add(struct layer_run *run, struct rows x, const float *w, struct rows y);
+/* y = LayerNorm(x) * w + bias; bias may be NULL. */
+void run_layer_norm(struct layer_run *run, struct rows x, const float *w, const float *bias,
+                    struct rows y);
+/* y = RMSNorm of each head of x, in place. */
 void run_head_norm(struct layer_run *run, struct rows x, const float *w);
 /* y = W x + bias; bias may be NULL. */
 void run_linear(struct layer_run *run, const struct weight *w, const float *bias, struct rows x,
@@ -53,6 +58,10 @@ void run_linear_add(struct layer_run *run, const struct weight *w, const float *
 void run_rope_kv_store(struct layer_run *run);
 /* attn = attention of q over the pool. */
 void run_attention(struct layer_run *run);
+/* up = act(up), act being the family's activation */
+void run_act(struct layer_run *run);
+/* gate = act(gate) * up */
+void run_act_mul(struct layer_run *run);
 /* gate = silu(gate) * up */
 void run_silu_mul(struct layer_run *run);
 

@@ -74,10 +74,26 @@ void check_embed(const struct kernel_row *row) {
 
 static void run_rmsnorm(struct device *device, const float *x, const float *w, float *y,
                         uint32_t n_rows, uint32_t width, uint32_t stride) {
-    const struct rmsnorm_args args = {x, w, y, n_rows, width, stride, stride, 1e-5f};
+    const struct rmsnorm_args args = {x, w, y, n_rows, width, stride, stride, 1e-5f, false};
     device->ops->step_begin(device);
     device->ops->rmsnorm(device, &args);
     finish_step(device);
+}
+
+/* y += what rmsnorm gives, one rounding: as the two would do one after the other. */
+static void check_norm_added(struct device *device, const float *x, const float *w,
+                             const float *normed, uint32_t n_rows, uint32_t width,
+                             uint32_t stride) {
+    const size_t n = (size_t)n_rows * stride;
+    float *y = check_floats(n), *expected = check_floats(n);
+    for (uint32_t r = 0; r < n_rows; r++) check_fill(y + (size_t)r * stride, width, 210 + r, 3.0f);
+    for (size_t i = 0; i < n; i++) expected[i] = isnan(y[i]) ? y[i] : y[i] + normed[i];
+    const struct rmsnorm_args args = {x, w, y, n_rows, width, stride, stride, 1e-5f, true};
+    device->ops->step_begin(device);
+    device->ops->rmsnorm(device, &args);
+    finish_step(device);
+    check_same_bits(y, expected, n * sizeof *y, "added");
+    free(expected), free(y);
 }
 
 static void check_norm(const struct kernel_devices *devices, uint32_t n_rows, uint32_t width) {
@@ -106,6 +122,7 @@ static void check_norm(const struct kernel_devices *devices, uint32_t n_rows, ui
     check_same_bits(other, y, bytes, "two threads");
     run_rmsnorm(devices->ref, x, w, other, n_rows, width, stride);
     check_same_bits(other, y, bytes, "plain C");
+    check_norm_added(devices->two, x, w, y, n_rows, width, stride);
     const size_t last = (size_t)(n_rows - 1) * stride;
     run_rmsnorm(devices->two, x + last, w, x + last, 1, width, stride); /* alone, in place */
     check_same_bits(x + last, y + last, width * sizeof *x, "a row alone, in place");

@@ -285,6 +285,18 @@ static void rmsnorm_rows(const void *args, kernel_fn fn, uint32_t first, uint32_
     ((rmsnorm_fn)fn)(args, first, end);
 }
 
+static void layernorm_rows(const void *args, kernel_fn fn, uint32_t first, uint32_t end) {
+    ((layernorm_fn)fn)(args, first, end);
+}
+
+static void activate_rows(const void *args, kernel_fn fn, uint32_t first, uint32_t end) {
+    ((activate_fn)fn)(args, first, end);
+}
+
+static void soft_cap_rows(const void *args, kernel_fn fn, uint32_t first, uint32_t end) {
+    ((soft_cap_fn)fn)(args, first, end);
+}
+
 static void silu_mul_rows(const void *args, kernel_fn fn, uint32_t first, uint32_t end) {
     ((silu_mul_fn)fn)(args, first, end);
 }
@@ -300,6 +312,27 @@ static void rmsnorm(struct device *device, const struct rmsnorm_args *a) {
     struct cpu_device *d = cpu_of(device);
     const struct kernel_shape shape = {.n_in = a->width};
     cpu_run_rows(d, rmsnorm_rows, choose(d, KERNEL_OP_RMSNORM, &shape)->fn, a, a->n_rows, a->width);
+}
+
+static void layernorm(struct device *device, const struct layernorm_args *a) {
+    struct cpu_device *d = cpu_of(device);
+    const struct kernel_shape shape = {.n_in = a->width};
+    cpu_run_rows(d, layernorm_rows, choose(d, KERNEL_OP_LAYERNORM, &shape)->fn, a, a->n_rows,
+                 a->width);
+}
+
+static void activate(struct device *device, const struct activate_args *a) {
+    struct cpu_device *d = cpu_of(device);
+    const struct kernel_shape shape = {.n_in = a->width};
+    cpu_run_rows(d, activate_rows, choose(d, KERNEL_OP_ACTIVATE, &shape)->fn, a, a->n_rows,
+                 a->width);
+}
+
+static void soft_cap(struct device *device, const struct soft_cap_args *a) {
+    struct cpu_device *d = cpu_of(device);
+    const struct kernel_shape shape = {.n_in = a->width};
+    cpu_run_rows(d, soft_cap_rows, choose(d, KERNEL_OP_SOFT_CAP, &shape)->fn, a, a->n_rows,
+                 a->width);
 }
 
 static void matmul(struct device *device, const struct matmul_args *a) {
@@ -364,6 +397,9 @@ static const struct device_vtable vtable = {
     .step_wait = step_wait,
     .embed = embed,
     .rmsnorm = rmsnorm,
+    .layernorm = layernorm,
+    .activate = activate,
+    .soft_cap = soft_cap,
     .matmul = matmul,
     .silu_mul = silu_mul,
     .rope_kv_store = rope_kv_store,

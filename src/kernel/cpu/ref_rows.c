@@ -42,7 +42,10 @@ void f32_rmsnorm__ref(const struct rmsnorm_args *a, uint32_t first, uint32_t end
         for (uint32_t i = 0; i < a->width; i++) sums[i % 16] = fmaf(x[i], x[i], sums[i % 16]);
         const float mean = scalar_sum16(sums) / (float)a->width;
         const float inverse = 1.0f / sqrtf(mean + a->eps);
-        for (uint32_t i = 0; i < a->width; i++) y[i] = x[i] * inverse * a->w[i];
+        for (uint32_t i = 0; i < a->width; i++) {
+            const float normed = x[i] * inverse * a->w[i];
+            y[i] = a->accumulate ? y[i] + normed : normed;
+        }
     }
 }
 

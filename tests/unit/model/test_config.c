@@ -229,12 +229,14 @@ struct refusal {
 
 static const struct refusal refusals[] = {
     /* What is valid but not done here is called by name, and what would do is listed. */
-    {"\"architectures\": [\"PhiForCausalLM\"]", RADISH_E_UNSUPPORTED,
-     "config.json: architecture PhiForCausalLM is not supported; supported: LlamaForCausalLM, "
+    {"\"architectures\": [\"MambaForCausalLM\"]", RADISH_E_UNSUPPORTED,
+     "config.json: architecture MambaForCausalLM is not supported; supported: LlamaForCausalLM, "
      "Qwen2ForCausalLM, Qwen3ForCausalLM"},
     {"\"architectures\": null, \"model_type\": \"mamba\"", RADISH_E_UNSUPPORTED,
      "architecture mamba is not supported; supported: llama, qwen2, qwen3"},
-    {"\"hidden_act\": \"gelu\"", RADISH_E_UNSUPPORTED, "hidden_act 'gelu'"},
+    {"\"hidden_act\": \"tanh\"", RADISH_E_UNSUPPORTED,
+     "hidden_act 'tanh' is not supported; supported: silu, gelu"},
+    {"\"qk_layernorm\": true", RADISH_E_UNSUPPORTED, "qk_layernorm is not supported for llama"},
     {"\"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2}", RADISH_E_UNSUPPORTED,
      "'dynamic' is not supported (its keys change"},
     {"\"rope_scaling\": {\"type\": \"mrope\"}", RADISH_E_UNSUPPORTED,

@@ -292,9 +292,9 @@ static void test_what_is_valid_but_not_done_here_is_refused_by_name(void **state
         must_refuse(&b, RADISH_E_UNSUPPORTED, options[i].part);
     }
 
-    build_base(&b, "gemma2", NULL);
+    build_base(&b, "mamba", NULL);
     must_refuse(&b, RADISH_E_UNSUPPORTED,
-                "architecture gemma2 is not supported; supported: llama, qwen2, qwen3");
+                "architecture mamba is not supported; supported: llama, qwen2, qwen3");
 
     build_base(&b, "llama", NULL);
     gguf_build_str(&b, "llama.rope.scaling.type", "dynamic");
