@@ -60,7 +60,8 @@ struct args {
 
     /* tokenize, detokenize, render, run, inspect, logits, bench */
     bool json, jsonl, special, skip_special;
-    uint64_t n_nodes_max; /* bench */
+    uint64_t n_nodes_max;   /* bench radix */
+    const char *op, *dtype; /* bench kernels; NULL: all operations, the usual types */
     const char *template_path;
     const char *now;
     const char *tensor;

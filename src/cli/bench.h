@@ -31,5 +31,6 @@ int bench_print(struct bench_row *row, bool json);
 /* The benchmarks: -1, or an exit status after a message. */
 int bench_radix(const struct args *args);
 int bench_sched(const struct args *args);
+int bench_kernels(const struct args *args);
 
 #endif

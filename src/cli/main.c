@@ -75,7 +75,8 @@ static const struct command commands[] = {
     {"bench", COMMAND_BENCH, "NAME [flags]", false, "measure a part of radish on this machine",
      "Prints figures as a table: the median of several runs, with the smallest and the largest.\n"
      "NAME is: radix (the prefix tree: match, insert, evict at 1,000 to 1,000,000 nodes), sched\n"
-     "(the scheduler: a step with 1, 32, 256 sequences running).",
+     "(the scheduler: a step with 1, 32, 256 sequences running), kernels (every operation beside\n"
+     "the limits of this machine; rope_kv_store fused and unfused).",
      cmd_bench},
 };
 

@@ -21,9 +21,10 @@
  * What a compiler must know to unroll a head is head_dim, rotary_dim and the pool's dtype: there is
  * a body for each usual head_dim with full rotation by halves and one for everything else, picked
  * once a call. (Numbers of heads are loop bounds outside of that: as constants they buy nothing.)
- * The pool's rows are cold, since a slot is written once: the lines of the next row are asked for
- * one row ahead. Nothing is bound by arithmetic here: a vector of Q costs a load and a store, one
- * of K or V a load, some ten integer operations of rounding to bf16, and half a store. */
+ * The pool's rows are cold, since a slot is written once; asking for their lines beforehand, at the
+ * start of a row or a row ahead, changed nothing (2026-11-29). Nothing is bound by arithmetic here:
+ * a vector of Q costs a load and a store, one of K or V a load, some ten integer operations of
+ * rounding to bf16, and half a store. */
 #ifndef KERNEL_CPU_LANES_ROPE_H
 #define KERNEL_CPU_LANES_ROPE_H
 
@@ -134,19 +135,6 @@ INLINE void spread_pairs(const float *table, uint32_t rotary_dim, float *c, floa
     }
 }
 
-INLINE void prefetch_slot(const void *pool, size_t at, size_t bytes) {
-    const char *p = (const char *)pool + at;
-    for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(p + i, /*for writing*/ 1);
-}
-
-INLINE void prefetch_row(const struct rope_kv_store_args *a, uint32_t row, enum dtype dtype) {
-    if (a->slots[row] < 0) return;
-    const size_t bytes = dtype == RADISH_DTYPE_F32 ? 4 : 2, slot = (size_t)a->slots[row];
-    const size_t k = bytes * a->n_kv_heads * a->head_dim, v = bytes * a->n_kv_heads * a->v_head_dim;
-    prefetch_slot(a->k_pool, slot * k, k);
-    prefetch_slot(a->v_pool, slot * v, v);
-}
-
 INLINE void store_row(const struct rope_kv_store_args *a, uint32_t row, struct turn t,
                       enum dtype dtype, uint32_t head_dim, uint32_t rotary_dim,
                       bool is_interleaved) {
@@ -170,11 +158,9 @@ INLINE void run_rows(const struct rope_kv_store_args *a, uint32_t first, uint32_
                      enum dtype dtype, uint32_t head_dim, uint32_t rotary_dim,
                      bool is_interleaved) {
     float c[HEAD_DIM_MAX], s[HEAD_DIM_MAX];
-    prefetch_row(a, first, dtype);
     for (uint32_t row = first; row < end; row++) {
         const float *table = a->rope_table + (size_t)a->positions[row] * rotary_dim;
         struct turn t = {table, table + rotary_dim / 2};
-        if (row + 1 < end) prefetch_row(a, row + 1, dtype);
         if (is_interleaved) {
             spread_pairs(table, rotary_dim, c, s);
             t = (struct turn){c, s};
