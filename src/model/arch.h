@@ -77,6 +77,7 @@ struct arch {
     uint32_t head_dim;   /* 0: hidden / heads */
     uint32_t n_kv_heads; /* 0: as many as heads */
     double norm_eps;     /* 0: 1e-6 */
+    double rope_theta;   /* 0: 10000 */
     double rotated;      /* part of a head that rotates; 0: all */
     enum activation activation;
     uint32_t window;        /* with ARCH_HAS_WINDOW; 0: none */

@@ -8,10 +8,10 @@
  *
  * How far a model's context goes: max_position_embeddings (GGUF: context_length) is the length the
  * model is meant for, except where a scaling was added on top of it. linear: the field is the
- * length before scaling, times the factor. yarn: the length before scaling is
- * original_max_position_embeddings where given; original times factor counts where it is larger
- * (Qwen's published recipe adds the scaling and leaves the field); without it the field is the
- * original. llama3 and longrope: the field includes the scaling. */
+ * length before scaling, times the factor (gemma3: it includes the scaling). yarn: the length
+ * before scaling is original_max_position_embeddings where given; original times factor counts
+ * where it is larger (Qwen's published recipe adds the scaling and leaves the field); without it
+ * the field is the original. llama3 and longrope: the field includes the scaling. */
 #include "config.h"
 
 #include "arch.h"
@@ -60,6 +60,7 @@ void config_set_windows(struct model_config *config, uint32_t window, const bool
     for (uint32_t layer = 0; layer < config->n_layers; layer++) {
         bool is_hiding = is_windowed[layer] && window < config->context_trained;
         config->window[layer] = is_hiding ? window : 0;
+        config->has_local_rope[layer] = is_windowed[layer] && config->arch->flags & ARCH_LOCAL_ROPE;
         has_any = has_any || is_windowed[layer];
     }
     if (!(config->arch->flags & ARCH_ROPE_IN_WINDOWS) || !has_any) return;
@@ -95,7 +96,8 @@ void config_set_context(struct model_config *config, uint32_t max_positions, boo
     struct rope_config *rope = &config->rope;
     double context = max_positions;
     if (!has_original) rope->context_original = max_positions;
-    if (rope->kind == ROPE_LINEAR) context = max_positions * rope->factor;
+    if (rope->kind == ROPE_LINEAR && !(config->arch->flags & ARCH_LOCAL_ROPE))
+        context = max_positions * rope->factor;
     if (rope->kind == ROPE_YARN) {
         double extended = rope->context_original * rope->factor;
         if (extended > context) context = extended;

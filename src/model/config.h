@@ -50,9 +50,10 @@ struct model_config {
     uint32_t n_heads[CONFIG_LAYERS_MAX]; /* query heads per layer */
     uint32_t n_kv_heads[CONFIG_LAYERS_MAX];
     uint32_t ffn_dim[CONFIG_LAYERS_MAX];
-    uint32_t window[CONFIG_LAYERS_MAX]; /* keys that a query sees, its own among them; 0: all */
-    bool has_rope[CONFIG_LAYERS_MAX];   /* false: Q and K stay as they are */
-    enum activation activation;         /* between the products of a feed-forward part */
+    uint32_t window[CONFIG_LAYERS_MAX];     /* keys that a query sees, its own among them; 0: all */
+    bool has_rope[CONFIG_LAYERS_MAX];       /* false: Q and K stay as they are */
+    bool has_local_rope[CONFIG_LAYERS_MAX]; /* rotates by rope_local */
+    enum activation activation;             /* between the products of a feed-forward part */
     double norm_eps;
     double norm_offset;     /* added to the weights of norms that the file holds */
     double attention_scale; /* scores are multiplied by it: 1 / sqrt(head_dim) unless a family says
@@ -68,7 +69,7 @@ struct model_config {
     uint32_t
         context_trained; /* max_position_embeddings, times the factor where scaling extends it */
     enum dtype dtype;    /* of most weights: decides the KV dtype */
-    struct rope_config rope;
+    struct rope_config rope, rope_local;
     int32_t bos_id;                  /* -1 = none */
     int32_t eos_ids[CONFIG_EOS_MAX]; /* union of all places that name end tokens, known without the
                                         tokenizer */

@@ -275,11 +275,16 @@ static enum radish_status read_rope(struct reader *r, struct model_config *confi
     uint32_t n_pairs = config->rotary_dim / 2;
 
     rope->pairing = config->arch->gguf_pairing;
-    rope->theta = 10000;
+    rope->theta = config->arch->rope_theta > 0 ? config->arch->rope_theta : 10000;
     RADISH_TRY(read_number(r, "rope.freq_base", 1.001, 1e15, &rope->theta, err));
     RADISH_TRY(read_number(r, "rope.scale_linear", 0, 1e6, &factor, err));
     RADISH_TRY(read_number(r, "rope.scaling.factor", 0, 1e6, &factor, err));
     rope->factor = factor < 1e-3 ? 1 : factor; /* 0 means none */
+    config->rope_local.pairing = rope->pairing;
+    config->rope_local.theta = 10000;
+    if (config->arch->flags & ARCH_LOCAL_ROPE)
+        RADISH_TRY(
+            read_number(r, "rope.freq_base_swa", 1.001, 1e15, &config->rope_local.theta, err));
     RADISH_TRY(find_rope_kind(r, rope->factor, &rope->kind, err));
     /* Phi-3's converter writes longrope's factors without the type. */
     if (rope->kind == ROPE_DEFAULT && has_tensor(r, "rope_factors_short.weight"))

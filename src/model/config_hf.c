@@ -277,10 +277,34 @@ static enum radish_status read_scaling(yyjson_val *scaling, uint32_t n_pairs,
     return RADISH_OK;
 }
 
+/* Layers with a window rotate by a base of their own and without scaling. Where rope_parameters has
+ * one object for each type of layer, *params becomes that of full attention. */
+static enum radish_status read_local_rope(yyjson_val *root, struct model_config *config,
+                                          yyjson_val **params, struct radish_error *err) {
+    struct rope_config *rope = &config->rope_local;
+    yyjson_val *local = json_get(*params, "sliding_attention");
+    const char *kind = "default";
+    if (!(config->arch->flags & ARCH_LOCAL_ROPE)) return RADISH_OK;
+    rope->pairing = config->arch->hf_pairing;
+    rope->theta = 10000;
+    RADISH_TRY(json_get_double(root, "rope_local_base_freq", 1.001, 1e15, &rope->theta, err));
+    RADISH_TRY(json_get_double(local, "rope_theta", 1.001, 1e15, &rope->theta, err));
+    RADISH_TRY(json_get_str(local, "rope_type", &kind, err));
+    if (strcmp(kind, "default") != 0)
+        return error_set_field(err, RADISH_E_UNSUPPORTED, "rope_type",
+                               "RoPE type '%.32s' of layers with a window is not supported; "
+                               "supported: default",
+                               kind);
+    if (is_given(json_get(*params, "full_attention")))
+        *params = json_get(*params, "full_attention");
+    return RADISH_OK;
+}
+
 static enum radish_status read_rope(yyjson_val *root, struct model_config *config,
                                     uint32_t max_positions, struct radish_error *err) {
     struct rope_config *rope = &config->rope;
     yyjson_val *params = json_get(root, "rope_parameters");
+    RADISH_TRY(read_local_rope(root, config, &params, err));
     yyjson_val *scaling = is_given(params) ? params : json_get(root, "rope_scaling");
     const char *key = is_given(params) ? "rope_parameters" : "rope_scaling", *kind = "default";
 
@@ -293,7 +317,7 @@ static enum radish_status read_rope(yyjson_val *root, struct model_config *confi
                                config->arch->name);
 
     rope->pairing = config->arch->hf_pairing;
-    rope->theta = 10000;
+    rope->theta = config->arch->rope_theta > 0 ? config->arch->rope_theta : 10000;
     RADISH_TRY(json_get_double(root, "rotary_emb_base", 1.001, 1e15, &rope->theta, err));
     RADISH_TRY(json_get_double(root, "rope_theta", 1.001, 1e15, &rope->theta, err));
     RADISH_TRY(json_get_double(params, "rope_theta", 1.001, 1e15, &rope->theta, err));

@@ -62,13 +62,13 @@ struct runner {
     struct device *device;
     struct runner_options options;
     struct layout layout;
-    char *block; /* device: activations and batch arrays */
-    struct rope_table rope;
-    void **k_pool, **v_pool;    /* [n_layers] device */
-    struct attention_seq *seqs; /* [seqs_max] host */
-    float *logits;              /* [RUNNER_LOGITS_ROWS, n_vocab] host */
-    int32_t *sampled;           /* [logits_rows_max] host; -1: not said yet */
-    uint32_t n_logits_rows;     /* of the last step */
+    char *block;                        /* device: activations and batch arrays */
+    struct rope_table rope, rope_local; /* the second where a layer has local RoPE */
+    void **k_pool, **v_pool;            /* [n_layers] device */
+    struct attention_seq *seqs;         /* [seqs_max] host */
+    float *logits;                      /* [RUNNER_LOGITS_ROWS, n_vocab] host */
+    int32_t *sampled;                   /* [logits_rows_max] host; -1: not said yet */
+    uint32_t n_logits_rows;             /* of the last step */
     uint64_t *marks; /* host, a bit a slot: named by a row of the batch at hand; 0 between steps */
     struct layer_run run;
 };
@@ -176,6 +176,12 @@ static enum radish_status ask_device(const struct model_config *config, const st
     return RADISH_OK;
 }
 
+static bool has_local_rope(const struct model_config *config) {
+    for (uint32_t layer = 0; layer < config->n_layers; layer++)
+        if (config->has_local_rope[layer]) return true;
+    return false;
+}
+
 static uint64_t count_slot_bytes(const struct model_config *config, enum dtype kv_dtype) {
     uint64_t elems = 0;
     for (uint32_t layer = 0; layer < config->n_layers; layer++)
@@ -200,6 +206,7 @@ enum radish_status runner_plan(const struct model_config *config, const struct d
         (uint64_t)options->logits_rows_max * sizeof(int32_t),
         (uint64_t)options->seqs_max * sizeof(struct attention_seq),
         rope_table_bytes(config->rotary_dim, options->context_tokens),
+        has_local_rope(config) ? rope_table_bytes(config->rotary_dim, options->context_tokens) : 0,
         device->ops->scratch_bytes(device, rows, width, options->context_tokens),
     };
     uint64_t bytes = 0;
@@ -252,6 +259,9 @@ static enum radish_status create_buffers(struct runner *runner, struct radish_er
     for (uint32_t row = 0; row < options->logits_rows_max; row++) runner->sampled[row] = -1;
     RADISH_TRY(rope_table_init(&runner->rope, device, &config->rope, config->rotary_dim,
                                options->context_tokens, err));
+    if (has_local_rope(config))
+        RADISH_TRY(rope_table_init(&runner->rope_local, device, &config->rope_local,
+                                   config->rotary_dim, options->context_tokens, err));
     measure_kernels(config, options, &rows, &width);
     return device->ops->scratch_reserve(device, rows, width, options->context_tokens, err);
 }
@@ -275,7 +285,6 @@ static void init_run(struct runner *runner) {
     run->up.data = part_of(runner, PART_UP);
     run->positions = part_of(runner, PART_POSITIONS);
     run->slots = part_of(runner, PART_SLOTS);
-    run->rope_table = runner->rope.address;
     run->n_positions = runner->options.context_tokens;
     run->n_slots = runner->options.n_slots;
     run->kv_dtype = runner->options.kv_dtype;
@@ -319,6 +328,7 @@ void runner_destroy(struct runner *runner) {
     }
     if (runner->block) device->ops->mem_free(device, runner->block, runner->layout.bytes);
     rope_table_deinit(&runner->rope);
+    rope_table_deinit(&runner->rope_local);
     free(runner->k_pool);
     free(runner->v_pool);
     free(runner->seqs);
@@ -424,6 +434,7 @@ static void upload_batch(struct runner *runner, const struct batch *batch) {
         if (seq->kv_len > n_positions) n_positions = seq->kv_len;
     }
     rope_table_fill(&runner->rope, n_positions);
+    if (runner->rope_local.device) rope_table_fill(&runner->rope_local, n_positions);
 }
 
 static void set_layer(struct runner *runner, uint32_t layer) {
@@ -436,6 +447,8 @@ static void set_layer(struct runner *runner, uint32_t layer) {
     run->v.width = arch_dim(config, layer, TENSOR_DIM_V);
     run->attn.width = arch_dim(config, layer, TENSOR_DIM_ATTN);
     run->gate.width = run->up.width = arch_dim(config, layer, TENSOR_DIM_FFN);
+    run->rope_table =
+        config->has_local_rope[layer] ? runner->rope_local.address : runner->rope.address;
     run->k_pool = runner->k_pool[layer];
     run->v_pool = runner->v_pool[layer];
 }

@@ -31,7 +31,7 @@ struct layer_run {
     struct rows gate, up; /* ffn_dim */
     const int32_t *positions; /* [n_rows] device */
     const int32_t *slots;     /* [n_rows] device */
-    const float *rope_table;  /* [n_positions, rotary_dim] device */
+    const float *rope_table;  /* [n_positions, rotary_dim] device, of this layer */
     uint32_t n_positions, n_slots;
     enum dtype kv_dtype;
     void *k_pool, *v_pool;            /* of this layer, device */

@@ -11,7 +11,7 @@ static const char *const conformance[] = {
     "llama",      "llama31",  "llama_bias",  "llama_linear", "llama_mha",    "qwen2",
     "qwen2_yarn", "qwen3",    "mistral_swa", "phi3",         "phi3_partial", "granite",
     "smollm3",    "stablelm", "gpt_neox",    "phi",          "nemotron",     "cohere2",
-    "glm4",       "gemma2",   "olmo2",       "exaone4"};
+    "glm4",       "gemma2",   "gemma3",      "olmo2",        "exaone4"};
 
 /* Where `gap` is smaller than this part of the logits' deviation, the order of two tokens is noise.
  */

@@ -350,6 +350,69 @@ static void test_granite_multipliers_become_scales_and_eps(void **state) {
     assert_true(config.logit_scale == 0.125);
 }
 
+/* Both spellings; layers with a window have a base of their own. */
+static void test_gemma3_has_two_bases_of_rope_in_both_spellings(void **state) {
+    (void)state;
+    static const char *const spellings[] = {
+        "\"rope_theta\": 1e6, \"rope_local_base_freq\": 5e3, \"rope_scaling\": {\"rope_type\": "
+        "\"linear\", \"factor\": 8}, \"sliding_window_pattern\": 3",
+        "\"rope_parameters\": {\"sliding_attention\": {\"rope_type\": \"default\", "
+        "\"rope_theta\": 5e3}, \"full_attention\": {\"rope_type\": \"linear\", \"factor\": 8, "
+        "\"rope_theta\": 1e6}}, \"layer_types\": [\"sliding_attention\", \"sliding_attention\", "
+        "\"full_attention\"]"};
+    for (size_t i = 0; i < 2; i++) {
+        char extra[600];
+        snprintf(extra, sizeof extra,
+                 "\"architectures\": [\"Gemma3ForCausalLM\"], \"sliding_window\": 16, %s",
+                 spellings[i]);
+        struct model_config config = must_read(llama, extra);
+        assert_true(config.rope.theta == 1e6 && config.rope_local.theta == 5e3);
+        assert_int_equal(config.rope.kind, ROPE_LINEAR);
+        assert_int_equal(config.rope_local.kind, ROPE_DEFAULT);
+        assert_int_equal(config.context_trained, 512);
+        assert_true(config.has_local_rope[0] && config.has_local_rope[1]);
+        assert_false(config.has_local_rope[2]);
+        assert_true(config.window[1] == 16 && config.window[2] == 0);
+        assert_true(config.is_tied && config.norm_offset == 1 && config.attention_scale == 1. / 16);
+        assert_true(config.attention_soft_cap == 0 && config.logit_soft_cap == 0);
+    }
+}
+
+static void test_gemma2_has_caps_windows_and_scales_unless_told_otherwise(void **state) {
+    (void)state;
+    static const char gemma2[] = "\"architectures\": [\"Gemma2ForCausalLM\"], "
+                                 "\"max_position_embeddings\": 8192";
+    struct model_config config = must_read(llama, gemma2);
+    assert_true(config.attention_soft_cap == 50 && config.logit_soft_cap == 30);
+    assert_true(config.window[0] == 4096 && config.window[1] == 0 && config.window[2] == 4096);
+    assert_true(config.embedding_scale == sqrt(96) && config.is_tied);
+    assert_int_equal(config.activation, ACTIVATION_GELU_TANH);
+    assert_int_equal(config.head_dim, 256);
+
+    char extra[300];
+    snprintf(extra, sizeof extra,
+             "%s, \"attn_logit_softcapping\": null, \"final_logit_softcapping\": 7, "
+             "\"query_pre_attn_scalar\": 64",
+             gemma2);
+    config = must_read(llama, extra);
+    assert_true(config.attention_soft_cap == 0 && config.logit_soft_cap == 7);
+    assert_true(config.attention_scale == 0.125);
+}
+
+static void test_gpt_neox_is_read_in_its_older_spelling(void **state) {
+    (void)state;
+    struct model_config config =
+        must_read(llama, "\"architectures\": [\"GPTNeoXForCausalLM\"], \"rotary_pct\": 0.5, "
+                         "\"rotary_emb_base\": 20000, \"layer_norm_eps\": 1e-3, "
+                         "\"hidden_act\": \"gelu_new\", \"use_parallel_residual\": false");
+    assert_int_equal(config.rotary_dim, 8);
+    assert_true(config.rope.theta == 20000 && config.norm_eps == 1e-3);
+    assert_int_equal(config.n_kv_heads[0], 6); /* num_key_value_heads is not its key */
+    assert_true(config.has_attention_bias && config.has_mlp_bias);
+    assert_false(config.is_parallel || config.has_gate);
+    assert_int_equal(config.activation, ACTIVATION_GELU_TANH);
+}
+
 static void test_smollm3_names_layers_without_rope(void **state) {
     (void)state;
     static const char smollm3[] =
@@ -438,6 +501,9 @@ int main(void) {
         cmocka_unit_test(test_windows_are_read_as_each_family_says_them),
         cmocka_unit_test(test_layer_types_that_are_not_known_are_refused),
         cmocka_unit_test(test_granite_multipliers_become_scales_and_eps),
+        cmocka_unit_test(test_gemma3_has_two_bases_of_rope_in_both_spellings),
+        cmocka_unit_test(test_gemma2_has_caps_windows_and_scales_unless_told_otherwise),
+        cmocka_unit_test(test_gpt_neox_is_read_in_its_older_spelling),
         cmocka_unit_test(test_smollm3_names_layers_without_rope),
         cmocka_unit_test(test_a_broken_generation_config_is_named),
         cmocka_unit_test(test_too_many_end_tokens_are_refused),
