@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-enum { SEQS_MAX = 4 };
+enum { SEQS_MAX = 20 };
 
 struct attention_case {
     const struct kernel_devices *devices;
@@ -21,6 +21,7 @@ struct attention_case {
     uint32_t window;
     float soft_cap;
     uint32_t n_seqs, kv_len[SEQS_MAX], n_rows[SEQS_MAX];
+    uint32_t n_shared[SEQS_MAX]; /* first slots that are those of sequence 0 */
     /* made by prepare */
     uint32_t n_tokens, n_slots, q_stride, out_stride;
     uint32_t *slots[SEQS_MAX];
@@ -53,6 +54,7 @@ static void deal_slots(struct attention_case *c) {
             c->slots[s][i] = (uint32_t)((uint64_t)next * step % c->n_slots);
             next++;
         }
+        if (s) memcpy(c->slots[s], c->slots[0], c->n_shared[s] * sizeof(uint32_t));
     }
 }
 
@@ -243,8 +245,8 @@ static void check_lengths(const struct kernel_devices *devices, enum dtype dtype
                                        .dtype = dtype};
     struct attention_case c = few;
     c.n_seqs = 4;
-    memcpy(c.kv_len, (uint32_t[]){1023, 1024, 1025, 3079}, sizeof c.kv_len);
-    memcpy(c.n_rows, (uint32_t[]){1, 3, 2, 1}, sizeof c.n_rows);
+    memcpy(c.kv_len, (uint32_t[]){1023, 1024, 1025, 3079}, 4 * sizeof(uint32_t));
+    memcpy(c.n_rows, (uint32_t[]){1, 3, 2, 1}, 4 * sizeof(uint32_t));
     check_case(c);
     c = few;
     c.n_seqs = 1;
@@ -291,6 +293,47 @@ static void check_soft_caps(const struct kernel_devices *devices, enum dtype dty
     }
 }
 
+/* Single rows whose tables begin alike are walked together. Their common prefix ends inside a block
+ * and inside a segment, or differs from row to row; some have only a little in common, or are
+ * shorter than the prefix of the others; windows cut it. Two heads of K and V, so that a part has
+ * several of each. */
+static void check_shared(const struct kernel_devices *devices, enum dtype dtype) {
+    const struct attention_case few = {.devices = devices,
+                                       .n_heads = 6,
+                                       .n_kv_heads = 2,
+                                       .head_dim = 16,
+                                       .v_head_dim = 16,
+                                       .dtype = dtype,
+                                       .n_seqs = 6,
+                                       .kv_len = {200, 190, 150, 250, 70, 129},
+                                       .n_rows = {1, 1, 1, 1, 1, 9},
+                                       .n_shared = {0, 140, 128, 190, 64, 100}};
+    struct attention_case c = few;
+    check_case(c);
+    c.window = 90;
+    check_case(c);
+    c = few;
+    memcpy(c.kv_len, (uint32_t[]){2300, 2100, 2047, 1300, 2200, 40}, 6 * sizeof(uint32_t));
+    memcpy(c.n_shared, (uint32_t[]){0, 2000, 1100, 1024, 1030, 40}, 6 * sizeof(uint32_t));
+    c.n_rows[5] = 1;
+    check_case(c);
+    c.window = 1200;
+    check_case(c);
+    /* More than a part holds, of one and of many heads. */
+    for (int i = 0; i < 2; i++) {
+        c = few;
+        c.n_heads = i ? 16 : 3;
+        c.n_kv_heads = i ? 2 : 3;
+        c.n_seqs = SEQS_MAX;
+        for (uint32_t s = 0; s < SEQS_MAX; s++) {
+            c.kv_len[s] = 180 + s;
+            c.n_shared[s] = s % 5 ? 130 + s % 3 : 0;
+            c.n_rows[s] = 1;
+        }
+        check_case(c);
+    }
+}
+
 void check_attention(const struct kernel_row *row) {
     static const struct {
         uint32_t format;
@@ -306,6 +349,7 @@ void check_attention(const struct kernel_row *row) {
         check_lengths(&devices, dtypes[t].dtype);
         check_windows(&devices, dtypes[t].dtype);
         check_soft_caps(&devices, dtypes[t].dtype);
+        check_shared(&devices, dtypes[t].dtype);
     }
     check_close(&devices);
 }
