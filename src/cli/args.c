@@ -77,8 +77,8 @@ static const struct flag flags[] = {
 
     {"device", 0, KIND_WORD, ENGINE, AT(engine.device), 0, 0, 0, "cpu", "NAME", "cpu", NULL,
      "what computes"},
-    {"threads", 0, KIND_U32, ENGINE | COMMAND_BENCH, AT(engine.n_threads), 0, 1, 1024, NULL, "N", NULL,
-     "physical cores; all where there are 1 or 2", "threads that compute"},
+    {"threads", 0, KIND_U32, ENGINE | COMMAND_BENCH, AT(engine.n_threads), 0, 1, 1024, NULL, "N",
+     NULL, "physical cores; all where there are 1 or 2", "threads that compute"},
     {"precision", 0, KIND_CHOICE, ENGINE, AT(engine.precision), 0, 0, 0, "fast|exact", "P", "fast",
      NULL, "'fast' rounds activations as the kernels declare; 'exact' keeps float32 everywhere"},
     {"kv-cache-dtype", 0, KIND_CHOICE, ENGINE, AT(engine.kv_dtype), 0, 0, 0, "auto|f32|f16|bf16",
@@ -170,8 +170,7 @@ static const struct flag flags[] = {
      "rope_kv_store|matmul|attention|rmsnorm|silu_mul|embed", "OP", NULL, "all of them",
      "kernels: only this operation"},
     {"dtype", 0, KIND_TEXT, COMMAND_BENCH, AT(dtype), 0, 0, 0, NULL, "TYPE", NULL,
-     "bf16; products also q8_0, q4_0, q4_K",
-     "kernels: type of the weights, or of keys and values"},
+     "bf16; products also q8_0, q4_0, q4_K", "kernels: type of the weights, or of keys and values"},
 
     {"special", 0, KIND_SWITCH, COMMAND_TOKENIZE, AT(special), 0, 0, 0, NULL, NULL, NULL, NULL,
      "add what the model's post-processor adds (a begin token, for one)"},
