@@ -82,6 +82,7 @@ struct arch {
     enum activation activation;
     uint32_t window;        /* with ARCH_HAS_WINDOW; 0: none */
     uint32_t window_period; /* every so many-th layer has full attention; 0: none has */
+    bool is_window_implied; /* GGUF files that give no window mean it, too */
     double attention_soft_cap, logit_soft_cap; /* 0: none */
     double logit_scale;                        /* with ARCH_READS_LOGIT_SCALE */
     bool is_parallel;                          /* attention and feed-forward read the same x */

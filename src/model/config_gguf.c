@@ -133,24 +133,42 @@ static enum radish_status refuse_options(struct reader *r, const struct model_co
     return RADISH_OK;
 }
 
-/* Windows are used where a length is given; which layers have them is the family's rule, as no
- * key says it. */
+/* sliding_window_pattern says which layers have windows: every so many-th has none, or one answer
+ * for each layer; without it the family's rule holds. */
+static enum radish_status read_pattern(struct reader *r, const struct model_config *config,
+                                       bool *is_windowed, struct radish_error *err) {
+    const char *key = key_of(r, "attention.sliding_window_pattern");
+    const struct gguf_value *value = gguf_find(r->gguf, key);
+    uint32_t period = config->arch->window_period;
+    if (value && value->type == GGUF_ARRAY) {
+        if (!gguf_is_int(value->array.elem_type) || value->array.n < config->n_layers)
+            return error_set_field(err, RADISH_E_FORMAT, key,
+                                   "%s must be a number or an array of %u", key, config->n_layers);
+        for (uint32_t layer = 0; layer < config->n_layers; layer++)
+            is_windowed[layer] = gguf_array_i64(value, layer) != 0;
+        return RADISH_OK;
+    }
+    RADISH_TRY(gguf_get_u32(r->gguf, key, &period, err));
+    for (uint32_t layer = 0; layer < config->n_layers; layer++)
+        is_windowed[layer] = !period || (layer + 1) % period != 0;
+    return RADISH_OK;
+}
+
 static enum radish_status read_windows(struct reader *r, struct model_config *config,
                                        struct radish_error *err) {
     const struct arch *arch = config->arch;
     bool is_windowed[CONFIG_LAYERS_MAX] = {false};
-    double window = 0;
+    double window = arch->is_window_implied ? arch->window : 0;
+    if (arch->flags & ARCH_READS_NO_ROPE_LAYERS)
+        for (uint32_t layer = 0; layer < config->n_layers; layer++)
+            config->has_rope[layer] = (layer + 1) % 4 != 0;
     RADISH_TRY(read_number(r, "attention.sliding_window", 0, 1e9, &window, err));
     if (!(arch->flags & ARCH_HAS_WINDOW) && window > 0 && window < config->context_trained)
         return error_set_field(err, RADISH_E_UNSUPPORTED, r->key,
                                "%s is %g: sliding windows are not supported for %s", r->key, window,
                                r->prefix);
-    if (arch->flags & ARCH_READS_NO_ROPE_LAYERS)
-        for (uint32_t layer = 0; layer < config->n_layers; layer++)
-            config->has_rope[layer] = (layer + 1) % 4 != 0;
-    for (uint32_t layer = 0; layer < config->n_layers; layer++)
-        is_windowed[layer] =
-            window > 0 && (!arch->window_period || (layer + 1) % arch->window_period != 0);
+    if (window < 1 || !(arch->flags & ARCH_HAS_WINDOW)) return RADISH_OK;
+    RADISH_TRY(read_pattern(r, config, is_windowed, err));
     config_set_windows(config, (uint32_t)window, is_windowed);
     return RADISH_OK;
 }
@@ -172,6 +190,11 @@ static enum radish_status read_scales(struct reader *r, struct model_config *con
         RADISH_TRY(read_number(r, "logit_scale", 1e-9, 1e9, &config->logit_scale, err));
     if (flags & ARCH_READS_MULTIPLIERS) {
         double embedding = 1, residual = 1, logits = 1;
+        bool has_rope = true;
+        RADISH_TRY(gguf_get_bool(r->gguf, key_of(r, "rope.scaling.finetuned"), &has_rope, err));
+        if (!has_rope)
+            return error_set_field(err, RADISH_E_UNSUPPORTED, r->key,
+                                   "%s is false: models without RoPE are not supported", r->key);
         RADISH_TRY(read_number(r, "attention.scale", 1e-9, 1e9, &config->attention_scale, err));
         RADISH_TRY(read_number(r, "embedding_scale", 1e-9, 1e9, &embedding, err));
         RADISH_TRY(read_number(r, "residual_scale", 1e-6, 1e6, &residual, err));
@@ -359,7 +382,14 @@ static enum radish_status find_flags(struct reader *r, struct model_config *conf
     config->has_attention_output_bias = has_tensor(r, "blk.0.attn_output.bias");
     config->has_mlp_bias = has_tensor(r, "blk.0.ffn_up.bias");
     config->is_tied = !has_tensor(r, "output.weight");
-    if (config->arch->flags & ARCH_READS_PARALLEL)
+    if (!config->has_qk_norm && has_tensor(r, "blk.0.attn_q_norm.weight"))
+        return error_set(err, RADISH_E_UNSUPPORTED, "norms of Q and K are not supported for %s",
+                         r->prefix);
+    /* Converters write use_parallel_residual for stablelm whatever it is; the tensor does not lie.
+     */
+    if (config->arch->layout == ARCH_LAYOUT_STABLELM)
+        config->is_parallel = !has_tensor(r, "blk.0.ffn_norm.weight");
+    else if (config->arch->flags & ARCH_READS_PARALLEL)
         RADISH_TRY(
             gguf_get_bool(r->gguf, key_of(r, "use_parallel_residual"), &config->is_parallel, err));
     config->has_two_norms = !config->is_parallel;
