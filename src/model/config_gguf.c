@@ -382,16 +382,17 @@ static enum radish_status find_flags(struct reader *r, struct model_config *conf
     config->has_attention_output_bias = has_tensor(r, "blk.0.attn_output.bias");
     config->has_mlp_bias = has_tensor(r, "blk.0.ffn_up.bias");
     config->is_tied = !has_tensor(r, "output.weight");
-    if (!config->has_qk_norm && has_tensor(r, "blk.0.attn_q_norm.weight"))
-        return error_set(err, RADISH_E_UNSUPPORTED, "norms of Q and K are not supported for %s",
-                         r->prefix);
     /* Converters write use_parallel_residual for stablelm whatever it is; the tensor does not lie.
      */
-    if (config->arch->layout == ARCH_LAYOUT_STABLELM)
+    if (config->arch->layout == ARCH_LAYOUT_STABLELM) {
+        if (has_tensor(r, "blk.0.attn_q_norm.weight"))
+            return error_set(err, RADISH_E_UNSUPPORTED, "norms of Q and K are not supported for %s",
+                             r->prefix);
         config->is_parallel = !has_tensor(r, "blk.0.ffn_norm.weight");
-    else if (config->arch->flags & ARCH_READS_PARALLEL)
+    } else if (config->arch->flags & ARCH_READS_PARALLEL) {
         RADISH_TRY(
             gguf_get_bool(r->gguf, key_of(r, "use_parallel_residual"), &config->is_parallel, err));
+    }
     config->has_two_norms = !config->is_parallel;
     return RADISH_OK;
 }
