@@ -146,6 +146,14 @@ void run_attention(struct layer_run *run) {
     run->device->ops->attention(run->device, &args);
 }
 
+void run_qkv(struct layer_run *run, struct rows x) {
+    const struct layer_weights *w = run->w;
+    run_linear(run, w->q, w->q_bias, x, run->q);
+    run_linear(run, w->k, w->k_bias, x, run->k);
+    run_linear(run, w->v, w->v_bias, x, run->v);
+}
+
+/* x = act(x) * up; up may be NULL. */
 static void activate(struct layer_run *run, struct rows x, const float *up) {
     const struct activate_args args = {
         .x = x.data,
@@ -160,18 +168,7 @@ static void activate(struct layer_run *run, struct rows x, const float *up) {
     run->device->ops->activate(run->device, &args);
 }
 
-void run_act(struct layer_run *run) {
-    activate(run, run->up, NULL);
-}
-
-void run_act_mul(struct layer_run *run) {
-    if (run->config->activation == ACTIVATION_SILU)
-        run_silu_mul(run);
-    else
-        activate(run, run->gate, run->up.data);
-}
-
-void run_silu_mul(struct layer_run *run) {
+static void multiply_by_silu(struct layer_run *run) {
     RADISH_ASSERT(run->gate.width == run->up.width);
     const struct silu_mul_args args = {
         .gate = run->gate.data,
@@ -183,4 +180,19 @@ void run_silu_mul(struct layer_run *run) {
         .out_stride = run->gate.width,
     };
     run->device->ops->silu_mul(run->device, &args);
+}
+
+struct rows run_gate_up(struct layer_run *run, struct rows x) {
+    const struct layer_weights *w = run->w;
+    run_linear(run, w->up, w->up_bias, x, run->up);
+    if (!w->gate) {
+        activate(run, run->up, NULL);
+        return run->up;
+    }
+    run_linear(run, w->gate, w->gate_bias, x, run->gate);
+    if (run->config->activation == ACTIVATION_SILU)
+        multiply_by_silu(run);
+    else
+        activate(run, run->gate, run->up.data);
+    return run->gate;
 }

@@ -11,33 +11,17 @@
  * them. */
 #include "runner_int.h"
 
-static void attend(struct layer_run *run) {
-    const struct layer_weights *w = run->w;
-    run_layer_norm(run, run->x, w->attn_norm, w->attn_norm_bias, run->h);
-    run_linear(run, w->q, w->q_bias, run->h, run->q);
-    run_linear(run, w->k, w->k_bias, run->h, run->k);
-    run_linear(run, w->v, w->v_bias, run->h, run->v);
-    run_rope_kv_store(run);
-    run_attention(run);
-}
-
 void layernorm_layer(struct layer_run *run) {
     const struct layer_weights *w = run->w;
     bool is_parallel = run->config->is_parallel;
 
-    attend(run);
+    run_layer_norm(run, run->x, w->attn_norm, w->attn_norm_bias, run->h);
+    run_qkv(run, run->h);
+    run_rope_kv_store(run);
+    run_attention(run);
     if (!is_parallel) run_linear_add(run, w->o, w->o_bias, run->attn, run->x);
     if (w->ffn_norm) run_layer_norm(run, run->x, w->ffn_norm, w->ffn_norm_bias, run->h);
     if (is_parallel) run_linear_add(run, w->o, w->o_bias, run->attn, run->x);
 
-    if (w->gate) {
-        run_linear(run, w->gate, w->gate_bias, run->h, run->gate);
-        run_linear(run, w->up, w->up_bias, run->h, run->up);
-        run_act_mul(run);
-        run_linear_add(run, w->down, w->down_bias, run->gate, run->x);
-    } else {
-        run_linear(run, w->up, w->up_bias, run->h, run->up);
-        run_act(run);
-        run_linear_add(run, w->down, w->down_bias, run->up, run->x);
-    }
+    run_linear_add(run, w->down, w->down_bias, run_gate_up(run, run->h), run->x);
 }

@@ -23,18 +23,13 @@ static void norm_qk(struct layer_run *run) {
 void postnorm_layer(struct layer_run *run) {
     const struct layer_weights *w = run->w;
 
-    run_linear(run, w->q, w->q_bias, run->x, run->q);
-    run_linear(run, w->k, w->k_bias, run->x, run->k);
-    run_linear(run, w->v, w->v_bias, run->x, run->v);
+    run_qkv(run, run->x);
     norm_qk(run);
     run_rope_kv_store(run);
     run_attention(run);
     run_linear(run, w->o, w->o_bias, run->attn, run->h);
     run_norm_add(run, run->h, w->attn_post_norm, run->x);
 
-    run_linear(run, w->gate, w->gate_bias, run->x, run->gate);
-    run_linear(run, w->up, w->up_bias, run->x, run->up);
-    run_act_mul(run);
-    run_linear(run, w->down, w->down_bias, run->gate, run->h);
+    run_linear(run, w->down, w->down_bias, run_gate_up(run, run->x), run->h);
     run_norm_add(run, run->h, w->ffn_post_norm, run->x);
 }

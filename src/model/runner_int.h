@@ -58,12 +58,10 @@ void run_linear_add(struct layer_run *run, const struct weight *w, const float *
 void run_rope_kv_store(struct layer_run *run);
 /* attn = attention of q over the pool. */
 void run_attention(struct layer_run *run);
-/* up = act(up), act being the family's activation */
-void run_act(struct layer_run *run);
-/* gate = act(gate) * up */
-void run_act_mul(struct layer_run *run);
-/* gate = silu(gate) * up */
-void run_silu_mul(struct layer_run *run);
+/* q, k, v = Q x, K x, V x with their biases. */
+void run_qkv(struct layer_run *run, struct rows x);
+/* act(gate x) * up x, or act(up x) in families without a gate: what the down product reads. */
+struct rows run_gate_up(struct layer_run *run, struct rows x);
 
 /* The layer functions named in arch.def. */
 #define ARCH(name, layer, ...) void layer(struct layer_run *run);

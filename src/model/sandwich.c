@@ -12,9 +12,7 @@ void sandwich_layer(struct layer_run *run) {
     const struct layer_weights *w = run->w;
 
     run_norm(run, run->x, w->attn_norm, run->h);
-    run_linear(run, w->q, w->q_bias, run->h, run->q);
-    run_linear(run, w->k, w->k_bias, run->h, run->k);
-    run_linear(run, w->v, w->v_bias, run->h, run->v);
+    run_qkv(run, run->h);
     if (w->q_norm) run_head_norm(run, run->q, w->q_norm);
     if (w->k_norm) run_head_norm(run, run->k, w->k_norm);
     run_rope_kv_store(run);
@@ -23,9 +21,6 @@ void sandwich_layer(struct layer_run *run) {
     run_norm_add(run, run->h, w->attn_post_norm, run->x);
 
     run_norm(run, run->x, w->ffn_norm, run->h);
-    run_linear(run, w->gate, w->gate_bias, run->h, run->gate);
-    run_linear(run, w->up, w->up_bias, run->h, run->up);
-    run_act_mul(run);
-    run_linear(run, w->down, w->down_bias, run->gate, run->h);
+    run_linear(run, w->down, w->down_bias, run_gate_up(run, run->h), run->h);
     run_norm_add(run, run->h, w->ffn_post_norm, run->x);
 }
