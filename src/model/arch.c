@@ -70,19 +70,14 @@ const struct arch *arch_find_gguf(const char *name, size_t len) {
     return NULL;
 }
 
-const char *arch_list(bool by_hf_class) {
-    /* String literals concatenate, so the lists are made by the compiler; each starts ", ". */
+const char *arch_list(void) {
+    /* String literals concatenate, so the list is made by the compiler; it starts ", ". */
     static const char names[] =
 #define ARCH(name, ...) ", " #name
 #define TENSOR(...)
 #include "arch.def"
         ;
-    static const char classes[] =
-#define ARCH(name, layer, hf_class, ...) ", " hf_class
-#define TENSOR(...)
-#include "arch.def"
-        ;
-    return (by_hf_class ? classes : names) + 2;
+    return names + 2;
 }
 
 uint32_t arch_dim(const struct model_config *config, uint32_t layer, enum tensor_dim dim) {

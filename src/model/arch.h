@@ -93,8 +93,8 @@ const struct arch *arch_find_hf_class(const char *hf_class); /* NULL = unknown *
 const struct arch *arch_find_hf_type(const char *hf_type);
 const struct arch *arch_find_gguf(const char *name, size_t len);
 
-/* "llama, qwen2, qwen3", for messages; HF class names with by_hf_class. static. */
-const char *arch_list(bool by_hf_class);
+/* "llama, qwen2, qwen3 ...", for messages: names, as classes would not fit into one. static. */
+const char *arch_list(void);
 
 /* Extents of tensors, as functions of the configuration and the layer. */
 enum tensor_dim {

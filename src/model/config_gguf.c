@@ -95,8 +95,7 @@ static enum radish_status find_arch(const struct gguf *gguf, const struct arch *
     if (!*arch_out)
         return error_set_field(err, RADISH_E_UNSUPPORTED, "general.architecture",
                                "architecture %.*s is not supported; supported: %s",
-                               (int)(name.len < 64 ? name.len : 64), name.data,
-                               arch_list(/*by_hf_class=*/false));
+                               (int)(name.len < 64 ? name.len : 64), name.data, arch_list());
     return RADISH_OK;
 }
 

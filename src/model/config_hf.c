@@ -48,7 +48,7 @@ static enum radish_status find_arch(yyjson_val *root, const struct arch **arch_o
     if (!*arch_out)
         return error_set_field(err, RADISH_E_UNSUPPORTED, "architectures",
                                "architecture %.64s is not supported; supported: %s", name,
-                               arch_list(/*by_hf_class=*/class != NULL));
+                               arch_list());
     return RADISH_OK;
 }
 

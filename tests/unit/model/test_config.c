@@ -230,8 +230,9 @@ struct refusal {
 static const struct refusal refusals[] = {
     /* What is valid but not done here is called by name, and what would do is listed. */
     {"\"architectures\": [\"MambaForCausalLM\"]", RADISH_E_UNSUPPORTED,
-     "config.json: architecture MambaForCausalLM is not supported; supported: LlamaForCausalLM, "
-     "Qwen2ForCausalLM, Qwen3ForCausalLM"},
+     "config.json: architecture MambaForCausalLM is not supported; supported: llama, qwen2, "
+     "qwen3, mistral, phi3, granite, smollm3, stablelm, gpt_neox, phi, nemotron, cohere2, glm4, "
+     "gemma2, gemma3, olmo2, exaone4"},
     {"\"architectures\": null, \"model_type\": \"mamba\"", RADISH_E_UNSUPPORTED,
      "architecture mamba is not supported; supported: llama, qwen2, qwen3"},
     {"\"hidden_act\": \"tanh\"", RADISH_E_UNSUPPORTED,
