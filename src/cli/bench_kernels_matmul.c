@@ -2,7 +2,8 @@
  *
  * Products: enough matrices are used in turn that no cache holds them, so that one token reads
  * memory, as in a model; bytes are those of the weights as they are packed, and of the activations.
- * The peak is that of the instruction set and operands which the kernel in use works with.
+ * The peak is that of the instruction set and operands which the kernel in use works with. Where
+ * radish is built with oneDNN, its product of the same shape is timed in turns with ours.
  *
  * Attention: the same work through three slot tables over one pool. "contiguous": each request's
  * slots in a row, as a private buffer would have them; "runs": runs of 32 in random order, as a
@@ -12,6 +13,7 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
+#include "bench_onednn.h"
 #include "command.h"
 
 #include <stdio.h>
@@ -28,6 +30,7 @@ struct matmul_bench {
     struct weight *weights[MATRICES_MAX];
     uint32_t n_weights, next;
     struct matmul_args args;
+    struct onednn_product *peer; /* or NULL */
 };
 
 static void run_matmul(void *user) {
@@ -82,18 +85,26 @@ static int run_batches(const struct kernel_bench *b, struct matmul_bench *m, enu
     for (size_t i = 0; i < sizeof batches / sizeof *batches && rc < 0; i++) {
         const uint32_t n = batches[i];
         if (is_output && n > LOGITS_ROWS) break;
-        struct timed timed = {.fn = run_matmul, .user = m};
+        struct timed timed[2] = {{.fn = run_matmul, .user = m},
+                                 {.fn = onednn_product_run, .user = m->peer}};
+        const bool has_peer = m->peer && onednn_product_set_rows(m->peer, n);
+        char extra[80] = "";
         m->args.n_rows = n;
-        kernel_bench_time(&timed, 1, MATMUL_MS);
+        kernel_bench_time(timed, has_peer ? 2 : 1, MATMUL_MS);
+        if (has_peer)
+            snprintf(extra, sizeof extra,
+                     b->args->json ? ", \"onednn_ns\": %.0f" : "  oneDNN %.0f ns",
+                     timed[1].median_ns);
         const struct kernel_figure figure = {.op = "matmul",
                                              .shape = shape,
                                              .dtype = dtype_name(dtype),
                                              .n_rows = n,
-                                             .ns = timed.median_ns,
+                                             .ns = timed[0].median_ns,
                                              .bytes = (double)weight_bytes +
                                                       4.0 * n * ((double)n_out + n_in),
                                              .ops = 2.0 * n * n_out * n_in,
-                                             .peak = peak_of(b, dtype)};
+                                             .peak = peak_of(b, dtype),
+                                             .extra = extra};
         rc = kernel_bench_print(b, &figure);
     }
     return rc;
@@ -131,11 +142,14 @@ static int run_shape(const struct kernel_bench *b, enum dtype dtype, uint32_t n_
     if (rc < 0) {
         for (size_t i = 0; i < n_x; i++) x[i] = (float)(i % 17) - 8.0f;
         memset(y, 0, n_y * sizeof *y);
+        m.peer = onednn_product_create(b->device, dtype, n_out, n_in, n_out < 100000 ? 512 : 64,
+                                       WEIGHT_BYTES);
         m.args = (struct matmul_args){.x = x, .y = y, .x_stride = n_in, .y_stride = n_out};
         rc = run_batches(b, &m, dtype, shape, n_out, n_in, bytes);
     }
     for (uint32_t i = 0; i < m.n_weights; i++)
         b->device->ops->weight_destroy(b->device, m.weights[i]);
+    onednn_product_destroy(m.peer);
     free(y), free(x), free(data);
     return rc;
 }
