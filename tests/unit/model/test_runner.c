@@ -353,6 +353,51 @@ static void test_the_plan_covers_what_creation_takes(void **state) {
     model_file_close(p.file);
 }
 
+static void test_a_second_base_of_rope_has_a_table_that_is_planned_and_freed(void **state) {
+    (void)state;
+    struct planned p;
+    struct runner_plan one, two;
+    struct runner *runner;
+    struct radish_error err = {0};
+    open_planned(&p);
+    assert_int_equal(runner_plan(&p.config, &p.fake.device, &p.options, &one, &err), RADISH_OK);
+    p.config.rope_local = p.config.rope;
+    p.config.has_local_rope[1] = true;
+    assert_int_equal(runner_plan(&p.config, &p.fake.device, &p.options, &two, &err), RADISH_OK);
+    assert_true(two.scratch_bytes >=
+                one.scratch_bytes + 4ull * p.config.rotary_dim * p.options.context_tokens);
+    assert_int_equal(
+        runner_create(&p.config, &p.weights, &p.fake.device, &p.options, &runner, &err), RADISH_OK);
+    runner_destroy(runner);
+    assert_int_equal(p.fake.n_live, 0);
+    assert_int_equal(p.fake.bytes_live, 0);
+    model_file_close(p.file);
+}
+
+static void test_what_a_family_needs_is_asked_of_the_device(void **state) {
+    (void)state;
+    static const struct {
+        enum activation activation;
+        double cap;
+        enum kernel_op op;
+    } cases[] = {{ACTIVATION_GELU_TANH, 0, KERNEL_OP_ACTIVATE},
+                 {ACTIVATION_SILU, 0, KERNEL_OP_SILU_MUL},
+                 {ACTIVATION_SILU, 30, KERNEL_OP_SOFT_CAP}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct planned p;
+        struct runner_plan plan;
+        struct radish_error err = {0};
+        open_planned(&p);
+        p.config.activation = cases[i].activation;
+        p.config.logit_soft_cap = cases[i].cap;
+        p.fake.refused_op = cases[i].op;
+        assert_int_equal(runner_plan(&p.config, &p.fake.device, &p.options, &plan, &err),
+                         RADISH_E_UNSUPPORTED);
+        assert_non_null(strstr(err.msg, kernel_op_name(cases[i].op)));
+        model_file_close(p.file);
+    }
+}
+
 static void test_a_missing_kernel_names_layer_and_operation(void **state) {
     (void)state;
     struct planned p;
@@ -506,6 +551,8 @@ int main(void) {
         cmocka_unit_test(test_the_whole_first_page_is_padding),
         cmocka_unit_test(test_the_step_allocates_nothing),
         cmocka_unit_test(test_the_plan_covers_what_creation_takes),
+        cmocka_unit_test(test_a_second_base_of_rope_has_a_table_that_is_planned_and_freed),
+        cmocka_unit_test(test_what_a_family_needs_is_asked_of_the_device),
         cmocka_unit_test(test_a_missing_kernel_names_layer_and_operation),
         cmocka_unit_test(test_absurd_limits_are_refused_not_computed),
         cmocka_unit_test(test_any_allocation_of_creation_may_fail),
