@@ -203,11 +203,15 @@ static int compare_tensors(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* What is known to lie beside the weights without being one. */
+/* What is known to lie beside the weights without being one; the last two are masks of GPT-NeoX. */
 static bool is_expected(const char *name, const struct model_config *config) {
-    static const char inv_freq[] = ".rotary_emb.inv_freq";
-    size_t len = strlen(name), tail = sizeof inv_freq - 1;
-    if (len >= tail && !strcmp(name + len - tail, inv_freq)) return true;
+    static const char *const tails[] = {".rotary_emb.inv_freq", ".attention.bias",
+                                        ".attention.masked_bias"};
+    size_t len = strlen(name);
+    for (size_t i = 0; i < sizeof tails / sizeof *tails; i++) {
+        size_t tail = strlen(tails[i]);
+        if (len >= tail && !strcmp(name + len - tail, tails[i])) return true;
+    }
     if (!strncmp(name, "rope_f", 6)) return true; /* rope_freqs, rope_factors_long, ..._short */
     return config->is_tied && !strcmp(name, "lm_head.weight");
 }
