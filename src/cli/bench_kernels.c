@@ -20,7 +20,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { SAMPLES_MAX = 41, SAMPLES_MIN = 3, SAMPLE_NS = 500000, BUDGET_MS = 60 };
+enum { SAMPLES_MAX = 41, SAMPLES_MIN = 3, SAMPLE_NS = 500000, LONG_NS = 50000000, BUDGET_MS = 60 };
 enum { KV_LEN_MAX = 4096, HIDDEN = 1024, FFN = 3072, ROWS_MAX = 1024 };
 
 /* ---- timing ---- */
@@ -46,7 +46,8 @@ void kernel_bench_time(struct timed *timed, uint32_t n, uint32_t budget_ms) {
         if (ns * n_calls[i] > slowest_ns) slowest_ns = ns * n_calls[i];
     }
     uint32_t n_samples = (uint32_t)(budget_ms * 1e6 / slowest_ns);
-    if (n_samples < SAMPLES_MIN) n_samples = SAMPLES_MIN;
+    const uint32_t n_least = slowest_ns < LONG_NS ? 3 * SAMPLES_MIN : SAMPLES_MIN;
+    if (n_samples < n_least) n_samples = n_least;
     if (n_samples > SAMPLES_MAX) n_samples = SAMPLES_MAX;
     for (uint32_t s = 0; s < n_samples; s++)
         for (uint32_t i = 0; i < n; i++) samples[i][s] = time_sample(&timed[i], n_calls[i]);

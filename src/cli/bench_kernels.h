@@ -25,6 +25,11 @@ struct kernel_bench {
 double peak_read_gbs(struct device *device);
 void peak_measure(struct device *device, double peak_out[CPU_ISA_COUNT][KERNEL_FORMATS]);
 
+/* Reads and writes n floats in place, at the speed of the caches: changes their signs. */
+void peak_touch(float *x, size_t n);
+/* Copies, with plain vectors: for a few KB memcpy() may choose slower ways. */
+void peak_copy(void *dst, const void *src, size_t bytes);
+
 /* ---- timing ---- */
 
 enum { TIMED_MAX = 4 };

@@ -2,9 +2,9 @@
  *
  * Shapes and batches are those of the table that the system we follow has published (heads / KV
  * heads / head_dim), with the real one of Qwen3-0.6B, and T from 1, where decoding lives. The
- * unfused one is the registry's: --kernel rope_kv_store=unfused. The floor moves as many bytes to
- * the same places and computes nothing: Q's row is copied elsewhere, the pool's rows are filled
- * from the first bytes of K and V; with all threads or with one, whichever is faster.
+ * unfused one is the registry's: --kernel rope_kv_store=unfused. The floor moves as many bytes at
+ * the same places and computes next to nothing: Q's row is read and written back, the pool's rows
+ * are filled from the first bytes of K and V; with all threads or one, whichever is faster.
  *
  * Q, K and V are warm, as the products before have left them; slots move on from call to call
  * through a pool that no cache holds, as they do from layer to layer of a model. */
@@ -24,11 +24,10 @@ struct rope_bench {
     const struct kernel_bench *b;
     struct device *unfused;
     struct rope_kv_store_args args;
-    float *q_copy; /* [T_MAX, q_stride] */
     int32_t *slots;
     uint32_t n_slots, next_slot;
     size_t row_bytes; /* of a slot of K, and of V */
-    float *block;     /* q, k, v, copy of q, table */
+    float *block;     /* q, k, v, table, pools */
     size_t block_bytes;
 };
 
@@ -60,10 +59,9 @@ static void run_unfused(void *user) {
 static void copy_row(const struct rope_bench *r, uint32_t row) {
     const struct rope_kv_store_args *a = &r->args;
     const size_t slot = (size_t)a->slots[row] * r->row_bytes;
-    memcpy(r->q_copy + (size_t)row * a->q_stride, a->q + (size_t)row * a->q_stride,
-           a->q_stride * sizeof *a->q);
-    memcpy((char *)a->k_pool + slot, a->k + (size_t)row * a->k_stride, r->row_bytes);
-    memcpy((char *)a->v_pool + slot, a->v + (size_t)row * a->v_stride, r->row_bytes);
+    peak_touch(a->q + (size_t)row * a->q_stride, a->q_stride);
+    peak_copy((char *)a->k_pool + slot, a->k + (size_t)row * a->k_stride, r->row_bytes);
+    peak_copy((char *)a->v_pool + slot, a->v + (size_t)row * a->v_stride, r->row_bytes);
 }
 
 static void copy_serially(void *user) {
@@ -122,7 +120,7 @@ static bool fill(struct rope_bench *r, uint32_t n_heads, uint32_t n_kv_heads, ui
                  enum dtype dtype) {
     const size_t q_row = (size_t)n_heads * head_dim, k_row = (size_t)n_kv_heads * head_dim;
     const size_t n_table = (size_t)(POSITION + T_MAX) * head_dim;
-    const size_t n_floats = T_MAX * (2 * q_row + 2 * k_row) + n_table;
+    const size_t n_floats = T_MAX * (q_row + 2 * k_row) + n_table;
     r->row_bytes = k_row * dtype_block_bytes(dtype);
     r->n_slots = (uint32_t)(POOL_BYTES / r->row_bytes);
     r->block_bytes = n_floats * sizeof(float) + 2 * POOL_BYTES;
@@ -137,12 +135,12 @@ static bool fill(struct rope_bench *r, uint32_t n_heads, uint32_t n_kv_heads, ui
     memset(pools, 1, 2 * POOL_BYTES);
     r->next_slot = 1;
     float *q = r->block, *k = q + T_MAX * q_row, *v = k + T_MAX * k_row;
-    r->q_copy = v + T_MAX * k_row;
+    float *table = v + T_MAX * k_row;
     r->args = (struct rope_kv_store_args){.q = q,
                                           .k = k,
                                           .v = v,
                                           .positions = slots + r->n_slots,
-                                          .rope_table = r->q_copy + T_MAX * q_row,
+                                          .rope_table = table,
                                           .k_pool = pools,
                                           .v_pool = pools + POOL_BYTES,
                                           .q_stride = (uint32_t)q_row,
@@ -157,7 +155,6 @@ static bool fill(struct rope_bench *r, uint32_t n_heads, uint32_t n_kv_heads, ui
                                           .n_positions = POSITION + T_MAX,
                                           .kv_dtype = (int32_t)dtype};
     /* A real table: the values of a rotation, so that Q and K turned in place stay as large. */
-    float *table = r->q_copy + T_MAX * q_row;
     for (size_t i = 0; i < n_table; i++) table[i] = i % head_dim < head_dim / 2 ? 0.8f : 0.6f;
     return true;
 }

@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-enum { READ_PARTS = 512, READ_WINDOWS = 4, PASSES = 7, ROUNDS = 200000 };
+enum { READ_PARTS = 512, READ_WINDOWS = 4, READS = 28, PASSES = 31, ROUNDS = 200000 };
 #define READ_BYTES ((size_t)256 << 20)
 
 #if defined(__x86_64__)
@@ -62,11 +62,46 @@ static void read_part(void *user, uint32_t item, uint32_t worker) {
     read_plain(p, n);
 }
 
+#if defined(__x86_64__)
+TARGET("avx2") static void touch_avx2(float *x, size_t n) {
+    const __m256 sign = _mm256_set1_ps(-0.0f);
+    for (size_t i = 0; i + 8 <= n; i += 8)
+        _mm256_storeu_ps(x + i, _mm256_xor_ps(_mm256_loadu_ps(x + i), sign));
+}
+
+TARGET("avx2") static void copy_avx2(char *dst, const char *src, size_t bytes) {
+    for (size_t i = 0; i + 32 <= bytes; i += 32) {
+        const __m256i x = _mm256_loadu_si256((const __m256i *)(const void *)(src + i));
+        _mm256_storeu_si256((__m256i *)(void *)(dst + i), x);
+    }
+}
+#endif
+
+void peak_touch(float *x, size_t n) {
+#if defined(__x86_64__)
+    if (cpu_has_isa(CPU_ISA_AVX2)) {
+        touch_avx2(x, n);
+        return;
+    }
+#endif
+    for (size_t i = 0; i < n; i++) x[i] = -x[i];
+}
+
+void peak_copy(void *dst, const void *src, size_t bytes) {
+#if defined(__x86_64__)
+    if (cpu_has_isa(CPU_ISA_AVX2)) {
+        copy_avx2(dst, src, bytes);
+        return;
+    }
+#endif
+    memcpy(dst, src, bytes);
+}
+
 double peak_read_gbs(struct device *device) {
     uint64_t *buffer = mem_aligned_alloc(READ_BYTES), best_ns = UINT64_MAX;
     if (!buffer) return 0;
     memset(buffer, 1, READ_BYTES);
-    for (size_t pass = 0; pass < PASSES * READ_WINDOWS; pass++) {
+    for (size_t pass = 0; pass < READS; pass++) {
         const size_t window = pass % READ_WINDOWS * (READ_BYTES / READ_WINDOWS);
         const uint64_t begun = clock_ns();
         device_parallel(device, READ_PARTS / READ_WINDOWS, read_part, (char *)buffer + window);
