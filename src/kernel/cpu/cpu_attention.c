@@ -34,7 +34,6 @@
 enum {
     SPLIT_FLOATS = 16 * 258, /* scratch for split segments: 16 heads of 256, per item and segment */
     SPLIT_ITEMS_PER_THREAD = 2,
-    ITEMS_PER_THREAD = 2, /* wanted, before tiles are made smaller for it */
     TILE_QUERIES_MIN = 16 /* smaller tiles of a chunk convert keys for too few queries */
 };
 
@@ -192,22 +191,29 @@ static void cut_groups(struct attention_run *run, uint32_t tile_queries, uint32_
         cut_group(run, &run->groups[i], tile_queries, kv_heads_max);
 }
 
-/* As few and large items as leave every thread some: KV heads go apart first, then sequences that
- * share keys, then the rows of chunks. */
-static void list_items(struct attention_run *run) {
+static void check_seqs(const struct attention_run *run) {
     const struct attention_args *a = run->args;
-    const uint32_t n_wanted = ITEMS_PER_THREAD * pool_n_threads(run->device->base.pool);
-    uint32_t kv_heads = min_u32(a->n_kv_heads, ATTN_KV_HEADS);
-    uint32_t n_seqs = ATTN_QUERIES / run->heads_per_tile, tile_queries = ATTN_QUERIES;
     for (uint32_t i = 0; i < a->n_seqs; i++)
         RADISH_INVARIANT(a->seqs[i].n_rows <= a->seqs[i].kv_len &&
                              a->seqs[i].kv_len <= run->device->kv_len_max,
                          "%u rows, KV length %u of %u", a->seqs[i].n_rows, a->seqs[i].kv_len,
                          run->device->kv_len_max);
+}
+
+/* As few and large items as leave every thread some, segments counted one by one: KV heads go apart
+ * first (whole slots are read at the speed of memory, one head of each at half of it), then the
+ * rows of chunks, then sequences that share keys. */
+static void list_items(struct attention_run *run) {
+    const struct attention_args *a = run->args;
+    const uint32_t n_threads = pool_n_threads(run->device->base.pool);
+    const uint32_t n_wanted = n_threads + n_threads / 2;
+    uint32_t kv_heads = min_u32(a->n_kv_heads, ATTN_QUERIES);
+    uint32_t n_seqs = ATTN_QUERIES / run->heads_per_tile, tile_queries = ATTN_QUERIES;
+    check_seqs(run);
     group_seqs(run, n_seqs);
     for (;;) {
         cut_groups(run, tile_queries, kv_heads);
-        if (run->n_items >= n_wanted) return;
+        if (run->n_item_segments >= n_wanted) return;
         if (kv_heads > 1) {
             kv_heads /= 2;
         } else if (tile_queries > TILE_QUERIES_MIN) {
@@ -343,14 +349,11 @@ static void find_shared(const struct attention_run *run, const struct attention_
     if (shared_out->key_end < first) shared_out->key_end = first;
 }
 
-static void add_span(const struct attention_run *run, struct attention_part *p, uint32_t kv_head,
-                     struct attention_span span) {
-    const struct attention_args *a = run->args;
-    const size_t elem = dtype_block_bytes(p->kv_dtype);
-    if (span.key_first >= span.key_end) return;
-    span.k = (const char *)a->k_pool + (size_t)kv_head * a->head_dim * elem;
-    span.v = (const char *)a->v_pool + (size_t)kv_head * a->v_head_dim * elem;
-    p->spans[p->n_spans++] = span;
+static void add_span(struct attention_part *p, struct attention_span span, uint32_t query_first,
+                     uint32_t n_queries) {
+    span.query_first = query_first;
+    span.n_queries = n_queries;
+    if (span.key_first < span.key_end) p->spans[p->n_spans++] = span;
 }
 
 /* Ranges of a sequence's queries, and the keys that they see together. */
@@ -375,31 +378,25 @@ static void set_ranges(const struct attention_run *run, const struct attention_t
     check_slots(run, own_out);
 }
 
-/* The spans of a KV head:
+/* The spans in which a tile finds its keys, in every KV head the same:
  *
  *   sequence 0   [ own | shared by all, whole blocks | own ]     (own before: windows differ)
  *   sequence 1     [ own | shared by all ............ | own ] */
-static void add_spans(const struct attention_run *run, const struct attention_tile *t, uint32_t kv,
-                      const struct attention_span *own, struct attention_span shared,
-                      struct attention_part *p) {
-    const uint32_t n = t->n_rows * t->n_heads, head = t->kv_first + kv;
-    const bool is_shared = shared.key_first < shared.key_end;
-    shared.query_first = kv * t->n_seqs * n;
-    shared.n_queries = t->n_seqs * n;
+static void list_spans(const struct attention_tile *t, const struct attention_span *own,
+                       const struct attention_span *shared, struct attention_part *p) {
+    const uint32_t n = t->n_rows * t->n_heads;
+    const bool is_shared = shared->key_first < shared->key_end;
+    p->n_spans = 0;
     for (uint32_t s = 0; s < t->n_seqs && is_shared; s++) {
         struct attention_span before = own[s];
-        before.query_first = shared.query_first + s * n;
-        before.n_queries = n;
-        before.key_end = shared.key_first;
-        add_span(run, p, head, before);
+        before.key_end = shared->key_first;
+        add_span(p, before, s * n, n);
     }
-    add_span(run, p, head, shared);
+    add_span(p, *shared, 0, t->n_seqs * n);
     for (uint32_t s = 0; s < t->n_seqs; s++) {
         struct attention_span after = own[s];
-        after.query_first = shared.query_first + s * n;
-        after.n_queries = n;
-        if (is_shared) after.key_first = shared.key_end;
-        add_span(run, p, head, after);
+        if (is_shared) after.key_first = shared->key_end;
+        add_span(p, after, s * n, n);
     }
 }
 
@@ -409,8 +406,7 @@ static void compute_segment(const struct attention_run *run, const struct attent
     struct attention_span own[ATTN_QUERIES], shared = {0};
     for (uint32_t s = 0; s < t->n_seqs; s++) set_ranges(run, t, s, base, p, &own[s]);
     if (t->n_seqs > 1) find_shared(run, t, own, base, &shared);
-    p->n_spans = 0;
-    for (uint32_t kv = 0; kv < t->n_kv; kv++) add_spans(run, t, kv, own, shared, p);
+    list_spans(t, own, &shared, p);
     run->fn(p);
 }
 
@@ -422,6 +418,10 @@ static void init_part(const struct attention_run *run, const struct attention_ti
     p->v_head_dim = a->v_head_dim;
     p->k_stride = (size_t)a->n_kv_heads * a->head_dim;
     p->v_stride = (size_t)a->n_kv_heads * a->v_head_dim;
+    const size_t elem = dtype_block_bytes(p->kv_dtype);
+    p->k_pool = (const char *)a->k_pool + (size_t)t->kv_first * a->head_dim * elem;
+    p->v_pool = (const char *)a->v_pool + (size_t)t->kv_first * a->v_head_dim * elem;
+    p->n_kv_heads = t->n_kv;
     p->n_queries = t->n_queries;
     p->q = s->q;
     p->scale = a->scale;

@@ -19,13 +19,12 @@
 #define PANEL_ROWS 16 /* output rows of a panel: the lanes of the matmul kernels */
 #define ACT_BLOCK  32 /* inputs that share a scale when activations are int8 */
 /* Pairs of inputs that BF16 panels and their activations are filled up to. */
-#define PAIRS_BLOCK   16
-#define PANEL_MR_MAX  12  /* most token rows of a register tile, over all variants */
-#define HEAD_DIM_MAX  512 /* supports() refuses larger heads: sizes attention's scratch */
-#define ATTN_QUERIES  64  /* most (token, head) pairs of an attention part */
-#define ATTN_KV_HEADS 16  /* most KV heads of a part */
-#define ATTN_SPANS    (2 * ATTN_QUERIES + ATTN_KV_HEADS)
-#define ATTN_BLOCK    64 /* keys that kernels walk at a time */
+#define PAIRS_BLOCK  16
+#define PANEL_MR_MAX 12  /* most token rows of a register tile, over all variants */
+#define HEAD_DIM_MAX 512 /* supports() refuses larger heads: sizes attention's scratch */
+#define ATTN_QUERIES 64  /* most (token, head) pairs of an attention part */
+#define ATTN_SPANS   (2 * ATTN_QUERIES + 1)
+#define ATTN_BLOCK   64 /* spans of a query meet at multiples of it */
 /* Floats from query to query of a part's scores: not a multiple of 4 KiB, whose lines would share
  * a few sets of a cache. */
 #define ATTN_SCORE_STRIDE (ATTENTION_SEGMENT + 16)
@@ -136,23 +135,24 @@ static inline void matmul_store(const struct matmul_part *p, uint32_t row, uint3
 
 /* ---- attention ---- */
 
-/* Keys of a segment as some queries of a part find them: in the pool, at one KV head, by one slot
- * table. Spans that queries share (a common prefix) come before those of their own, and begin and
- * end at blocks wherever another one meets them. */
+/* Keys of a segment as some queries of a part find them: by one slot table. Spans that queries
+ * share (a common prefix) begin and end at blocks wherever another one meets them; those of a query
+ * follow each other in ascending order. query_first counts within a KV head. */
 struct attention_span {
-    const void *k, *v;           /* pool at the KV head: slot s begins s * stride elements on */
     const uint32_t *slots;       /* of the segment's positions */
     uint32_t key_first, key_end; /* positions it holds, counted from the segment's first */
     uint32_t query_first, n_queries;
 };
 
-/* Queries against the keys of one segment. Query i sees keys [key_first[i], key_end[i]), counted
- * from the segment's first position; an empty range gives max -INFINITY, sum 0, acc 0. */
+/* Queries of some neighbouring KV heads against the keys of one segment: of each head
+ * n_queries / n_kv_heads, one head after another. Query i sees keys [key_first[i], key_end[i]),
+ * counted from the segment's first position; an empty range gives max -INFINITY, sum 0, acc 0. */
 struct attention_part {
-    size_t k_stride, v_stride; /* elements from slot to slot */
+    const void *k_pool, *v_pool; /* at the first KV head: slot s begins s * stride elements on */
+    size_t k_stride, v_stride;
     enum dtype kv_dtype;
     uint32_t head_dim, v_head_dim;
-    uint32_t n_queries, n_spans;
+    uint32_t n_kv_heads, n_queries, n_spans;
     struct attention_span spans[ATTN_SPANS];
     const float *q; /* [n_queries, head_dim] */
     uint32_t key_first[ATTN_QUERIES], key_end[ATTN_QUERIES];
