@@ -107,7 +107,8 @@ struct args {
 
     /* tokenize, detokenize, render, run, inspect, logits, bench */
     bool json, jsonl, special, skip_special;
-    uint64_t n_nodes_max; /* bench */
+    uint64_t n_nodes_max;   /* bench radix */
+    const char *op, *dtype; /* bench kernels; NULL: all operations, the usual types */
     struct args_bench bench;
     const char *template_path;
     const char *now;

@@ -35,5 +35,6 @@ int bench_append_file(const char *path, const struct buf *text);
 /* The benchmarks: -1, or an exit status after a message. */
 int bench_radix(const struct args *args);
 int bench_sched(const struct args *args);
+int bench_kernels(const struct args *args);
 
 #endif

@@ -16,6 +16,7 @@ static const struct {
 } benches[] = {
     {"radix", bench_radix},
     {"sched", bench_sched},
+    {"kernels", bench_kernels},
 };
 
 enum { N_BENCHES = sizeof benches / sizeof *benches };

@@ -91,7 +91,9 @@ static const struct command commands[] = {
      "speaks\n"
      "                    OpenAI's API)\n"
      "  radix             the prefix tree: match, insert, evict at 1,000 to 1,000,000 nodes\n"
-     "  sched             the scheduler: a step with 1, 32, 256 sequences running\n\n"
+     "  sched             the scheduler: a step with 1, 32, 256 sequences running\n"
+     "  kernels           every operation beside the limits of this machine; rope_kv_store fused\n"
+     "                    and unfused\n\n"
      "'radish bench one-batch --help' and 'radish bench serving --help' show their own flags.",
      cmd_bench},
     {"bench one-batch", COMMAND_BENCH_ONE_BATCH, "MODEL [flags]", true,

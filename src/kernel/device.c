@@ -40,9 +40,16 @@ void device_close(struct device *device) {
     if (device) device->ops->close(device);
 }
 
+/* What may differ from machine to machine with one device and precision is the order of products
+ * with bf16 weights. The number changes when any class does. */
 static void make_bit_class(struct device_base *base) {
-    snprintf(base->bit_class, sizeof base->bit_class, "%s-%s-1", base->device.ops->name,
-             base->precision == RADISH_PRECISION_EXACT ? "exact" : "fast");
+    char reason[160];
+    const bool is_exact = base->precision == RADISH_PRECISION_EXACT;
+    const struct kernel_row *row =
+        registry_find(&base->registry, KERNEL_OP_MATMUL, KERNEL_BF16, NULL, reason, sizeof reason);
+    snprintf(base->bit_class, sizeof base->bit_class, "%s-%s-2%s%s", base->device.ops->name,
+             is_exact ? "exact" : "fast", is_exact || !row ? "" : "-",
+             is_exact || !row ? "" : row->bit_class);
 }
 
 enum radish_status device_base_init(struct device_base *base, const struct device_options *options,

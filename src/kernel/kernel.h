@@ -19,8 +19,11 @@
 enum kernel_op {
     KERNEL_OP_EMBED,
     KERNEL_OP_RMSNORM,
+    KERNEL_OP_LAYERNORM,
     KERNEL_OP_MATMUL,
     KERNEL_OP_SILU_MUL,
+    KERNEL_OP_ACTIVATE,
+    KERNEL_OP_SOFT_CAP,
     KERNEL_OP_ROPE_KV_STORE,
     KERNEL_OP_ATTENTION,
     KERNEL_OP_COUNT
@@ -100,8 +103,11 @@ struct device_vtable {
     /* Operations, legal between step_begin and step_submit. n_rows 0 does nothing. */
     void (*embed)(struct device *d, const struct embed_args *args);
     void (*rmsnorm)(struct device *d, const struct rmsnorm_args *args);
+    void (*layernorm)(struct device *d, const struct layernorm_args *args);
     void (*matmul)(struct device *d, const struct matmul_args *args);
     void (*silu_mul)(struct device *d, const struct silu_mul_args *args);
+    void (*activate)(struct device *d, const struct activate_args *args);
+    void (*soft_cap)(struct device *d, const struct soft_cap_args *args);
     void (*rope_kv_store)(struct device *d, const struct rope_kv_store_args *args);
     void (*attention)(struct device *d, const struct attention_args *args);
 

@@ -25,11 +25,22 @@ struct embed_args {
     float scale; /* out is multiplied by it; 1 = not */
 };
 
-/* y[r] = x[r] / sqrt(mean(x[r]^2) + eps) * w */
+/* y[r] = x[r] / sqrt(mean(x[r]^2) + eps) * w; with accumulate y[r] += that */
 struct rmsnorm_args {
     const float *x; /* [n_rows, x_stride] */
     const float *w; /* [width] */
     float *y;       /* [n_rows, y_stride]; may be x */
+    uint32_t n_rows, width, x_stride, y_stride;
+    float eps;
+    bool accumulate; /* then y is not x */
+};
+
+/* y[r] = (x[r] - mean) / sqrt(mean((x[r] - mean)^2) + eps) * w (+ bias), mean that of the row */
+struct layernorm_args {
+    const float *x;    /* [n_rows, x_stride] */
+    const float *w;    /* [width] */
+    const float *bias; /* [width] or NULL */
+    float *y;          /* [n_rows, y_stride]; may be x */
     uint32_t n_rows, width, x_stride, y_stride;
     float eps;
 };
@@ -51,12 +62,36 @@ struct silu_mul_args {
     uint32_t n_rows, width, in_stride, out_stride;
 };
 
+enum activation {
+    ACTIVATION_SILU,      /* x / (1 + exp(-x)) */
+    ACTIVATION_GELU,      /* x / 2 * (1 + erf(x / sqrt 2)) */
+    ACTIVATION_GELU_TANH, /* x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) */
+    ACTIVATION_RELU2      /* max(x, 0)^2 */
+};
+
+/* out[r] = act(x[r]) (* up[r]) */
+struct activate_args {
+    const float *x;  /* [n_rows, in_stride] */
+    const float *up; /* [n_rows, in_stride] or NULL */
+    float *out;      /* [n_rows, out_stride]; may be x */
+    uint32_t n_rows, width, in_stride, out_stride;
+    int32_t kind; /* enum activation */
+};
+
+/* x[r] = cap * tanh(x[r] / cap), in place */
+struct soft_cap_args {
+    float *x; /* [n_rows, stride] */
+    uint32_t n_rows, width, stride;
+    float cap; /* > 0 */
+};
+
 /* RoPE on Q in place; RoPE on K, rounded to the pool's dtype, to k_pool[slot]; V to v_pool[slot].
- * slot -1 writes nothing. Rotation over the first rotary_dim of head_dim: (x, y) -> (x cos - y sin,
+ * slot -1 writes nothing; no two rows name the same slot (the caller checks, and that none is
+ * padding). Rotation over the first rotary_dim of head_dim: (x, y) -> (x cos - y sin,
  * x sin + y cos), pairs (d, d + rotary_dim/2) or (2d, 2d+1); the tail is copied. */
 struct rope_kv_store_args {
-    float *q;                 /* [n_rows, q_stride], heads of head_dim one after another */
-    const float *k, *v;       /* [n_rows, k_stride], [n_rows, v_stride] */
+    float *q;     /* [n_rows, q_stride], heads of head_dim one after another */
+    float *k, *v; /* [n_rows, k_stride], [n_rows, v_stride]; afterwards k may hold anything */
     const int32_t *positions; /* [n_rows] >= 0, < rows of the table */
     const int32_t *slots;     /* [n_rows] */
     const float

@@ -64,11 +64,10 @@ enum { N_ROWS = sizeof rows / sizeof *rows, N_FORMATS = KERNEL_FORMATS };
 static const char *const format_names[N_FORMATS] = {"f32", "f16", "bf16", "i8", "i4"};
 
 static const char *const op_names[KERNEL_OP_COUNT] = {
-    [KERNEL_OP_EMBED] = "embed",
-    [KERNEL_OP_RMSNORM] = "rmsnorm",
-    [KERNEL_OP_MATMUL] = "matmul",
-    [KERNEL_OP_SILU_MUL] = "silu_mul",
-    [KERNEL_OP_ROPE_KV_STORE] = "rope_kv_store",
+    [KERNEL_OP_EMBED] = "embed",         [KERNEL_OP_RMSNORM] = "rmsnorm",
+    [KERNEL_OP_LAYERNORM] = "layernorm", [KERNEL_OP_MATMUL] = "matmul",
+    [KERNEL_OP_SILU_MUL] = "silu_mul",   [KERNEL_OP_ACTIVATE] = "activate",
+    [KERNEL_OP_SOFT_CAP] = "soft_cap",   [KERNEL_OP_ROPE_KV_STORE] = "rope_kv_store",
     [KERNEL_OP_ATTENTION] = "attention",
 };
 
@@ -114,6 +113,12 @@ static enum radish_status refuse_choice(const char *choice, enum kernel_op op, c
                            choice, why, list);
 }
 
+/* Whether `text` names the row: its name, its variant, or "unfused" for a variant "..._unfused". */
+static bool is_called(const struct kernel_row *row, const char *text) {
+    const char *variant = kernel_row_variant(row), *mark = strrchr(variant, '_');
+    return !strcmp(row->name, text) || !strcmp(variant, text) || (mark && !strcmp(mark + 1, text));
+}
+
 static enum radish_status force(struct registry *r, const char *choice, struct radish_error *err) {
     const char *equals = strchr(choice, '=');
     size_t op_len = equals ? (size_t)(equals - choice) : 0;
@@ -123,15 +128,14 @@ static enum radish_status force(struct registry *r, const char *choice, struct r
         op++;
     if (op == KERNEL_OP_COUNT)
         return error_set_field(err, RADISH_E_UNSUPPORTED, "--kernel",
-                               "%s: must be OP=VARIANT, with OP one of embed, rmsnorm, matmul, "
-                               "silu_mul, rope_kv_store, attention",
+                               "%s: must be OP=VARIANT, with OP one of embed, rmsnorm, layernorm, "
+                               "matmul, silu_mul, activate, soft_cap, rope_kv_store, attention",
                                choice);
     const char *variant = equals + 1;
     bool is_known = false, is_forced = false;
     for (uint32_t i = 0; i < N_ROWS; i++) {
         if (rows[i].op != op) continue;
-        if (strcmp(rows[i].name, variant) && strcmp(kernel_row_variant(&rows[i]), variant))
-            continue;
+        if (!is_called(&rows[i], variant)) continue;
         is_known = true;
         if (!cpu_has_isa(rows[i].isa)) continue;
         is_forced = true;

@@ -15,20 +15,17 @@
 #include <string.h>
 
 static const struct arch archs[] = {
-#define ARCH(name, layer, hf_class, hf_type, gguf, layout, hf_pairing, gguf_pairing, flags,        \
-             head_dim, kv_heads)                                                                   \
-    {                                                                                              \
-        #name,                                                                                     \
-        hf_class,                                                                                  \
-        hf_type,                                                                                   \
-        gguf,                                                                                      \
-        ARCH_LAYOUT_##layout,                                                                      \
-        ROPE_##hf_pairing,                                                                         \
-        ROPE_##gguf_pairing,                                                                       \
-        flags,                                                                                     \
-        head_dim,                                                                                  \
-        kv_heads,                                                                                  \
-        layer},
+#define ARCH(arch_name, layer_fn, class, type, gguf, layout_name, hf, gguf_rope, arch_flags, ...)  \
+    {.name = #arch_name,                                                                           \
+     .hf_class = class,                                                                            \
+     .hf_type = type,                                                                              \
+     .gguf_name = gguf,                                                                            \
+     .layout = ARCH_LAYOUT_##layout_name,                                                          \
+     .hf_pairing = ROPE_##hf,                                                                      \
+     .gguf_pairing = ROPE_##gguf_rope,                                                             \
+     .flags = arch_flags,                                                                          \
+     .layer = layer_fn,                                                                            \
+     __VA_ARGS__},
 #define TENSOR(...)
 #include "arch.def"
 };
@@ -73,19 +70,14 @@ const struct arch *arch_find_gguf(const char *name, size_t len) {
     return NULL;
 }
 
-const char *arch_list(bool by_hf_class) {
-    /* String literals concatenate, so the lists are made by the compiler; each starts ", ". */
+const char *arch_list(void) {
+    /* String literals concatenate, so the list is made by the compiler; it starts ", ". */
     static const char names[] =
 #define ARCH(name, ...) ", " #name
 #define TENSOR(...)
 #include "arch.def"
         ;
-    static const char classes[] =
-#define ARCH(name, layer, hf_class, ...) ", " hf_class
-#define TENSOR(...)
-#include "arch.def"
-        ;
-    return (by_hf_class ? classes : names) + 2;
+    return names + 2;
 }
 
 uint32_t arch_dim(const struct model_config *config, uint32_t layer, enum tensor_dim dim) {
@@ -109,28 +101,73 @@ const struct arch_tensor *arch_tensors(size_t *n_out) {
 }
 
 bool arch_has_tensor(const struct model_config *config, const struct arch_tensor *tensor) {
-    if (tensor->layout != config->arch->layout) return false;
+    if (!(tensor->layout & config->arch->layout)) return false;
     switch (tensor->when) {
     case TENSOR_ALWAYS: return true;
     case TENSOR_UNTIED: return !config->is_tied;
     case TENSOR_QKV_BIAS: return config->has_attention_bias;
     case TENSOR_O_BIAS: return config->has_attention_output_bias;
     case TENSOR_MLP_BIAS: return config->has_mlp_bias;
-    case TENSOR_QK_NORM: return config->has_qk_norm;
+    case TENSOR_GATE_BIAS: return config->has_mlp_bias && config->has_gate;
+    case TENSOR_GATED: return config->has_gate;
+    case TENSOR_QK_NORM: return config->has_qk_norm && !(config->arch->flags & ARCH_WIDE_QK_NORM);
+    case TENSOR_WIDE_QK_NORM: return config->has_qk_norm && config->arch->flags & ARCH_WIDE_QK_NORM;
+    case TENSOR_TWO_NORMS: return config->has_two_norms;
     }
     return false;
 }
 
-void arch_tensor_name(const struct arch_tensor *tensor, enum model_format format, uint32_t layer,
-                      char name_out[ARCH_TENSOR_NAME_MAX]) {
+/* Rows of a tensor that holds several roles, by the word behind ':' in its name. q, k, v: one after
+ * another; head_q ...: head by head; gate, up: two halves. */
+static struct arch_slice slice_of(const struct model_config *config, uint32_t layer,
+                                  enum tensor_dim rows, const char *part) {
+    const uint32_t n = arch_dim(config, layer, rows), head = config->head_dim;
+    const uint32_t q = arch_dim(config, layer, TENSOR_DIM_Q);
+    const uint32_t k = arch_dim(config, layer, TENSOR_DIM_K);
+    const uint32_t v = arch_dim(config, layer, TENSOR_DIM_V);
+    const struct {
+        const char *part;
+        struct arch_slice slice;
+    } parts[] = {
+        {"", {0, n, n, n}},
+        {"q", {0, q, q + k + v, q + k + v}},
+        {"k", {q, k, q + k + v, q + k + v}},
+        {"v", {q + k, v, q + k + v, q + k + v}},
+        {"head_q", {0, head, 3 * head, 3 * n}},
+        {"head_k", {head, head, 3 * head, 3 * n}},
+        {"head_v", {2 * head, head, 3 * head, 3 * n}},
+        {"gate", {0, n, 2 * n, 2 * n}},
+        {"up", {n, n, 2 * n, 2 * n}},
+    };
+    size_t i = 0;
+    while (i < sizeof parts / sizeof *parts && strcmp(parts[i].part, part) != 0) i++;
+    RADISH_ASSERT(i < sizeof parts / sizeof *parts);
+    return parts[i].slice;
+}
+
+bool arch_tensor_name(const struct model_config *config, const struct arch_tensor *tensor,
+                      enum model_format format, uint32_t layer, uint32_t alternative,
+                      struct arch_name *name_out) {
     const char *pattern = format == MODEL_FORMAT_GGUF ? tensor->gguf_name : tensor->hf_name;
-    const char *mark = strchr(pattern, '#');
+    for (; alternative; alternative--) {
+        pattern = strchr(pattern, '|');
+        if (!pattern) return false;
+        pattern++;
+    }
+    char one[ARCH_TENSOR_NAME_MAX];
+    snprintf(one, sizeof one, "%.*s", (int)strcspn(pattern, "|"), pattern);
+    char *part = strchr(one, ':');
+    if (part) *part++ = '\0';
+    name_out->slice = slice_of(config, layer, tensor->rows, part ? part : "");
+    const char *mark = strchr(one, '#');
+    const int n_before = mark ? (int)(mark - one) : (int)strlen(one);
     int len;
     if (mark)
-        len = snprintf(name_out, ARCH_TENSOR_NAME_MAX, "%.*s%u%s", (int)(mark - pattern), pattern,
-                       layer, mark + 1);
+        len = snprintf(name_out->text, sizeof name_out->text, "%.*s%u%s", n_before, one, layer,
+                       mark + 1);
     else
-        len = snprintf(name_out, ARCH_TENSOR_NAME_MAX, "%s", pattern);
+        len = snprintf(name_out->text, sizeof name_out->text, "%s", one);
     RADISH_ASSERT(len > 0 && len < ARCH_TENSOR_NAME_MAX);
     (void)len;
+    return true;
 }

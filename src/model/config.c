@@ -8,10 +8,10 @@
  *
  * How far a model's context goes: max_position_embeddings (GGUF: context_length) is the length the
  * model is meant for, except where a scaling was added on top of it. linear: the field is the
- * length before scaling, times the factor. yarn: the length before scaling is
- * original_max_position_embeddings where given; original times factor counts where it is larger
- * (Qwen's published recipe adds the scaling and leaves the field); without it the field is the
- * original. llama3 and longrope: the field includes the scaling. */
+ * length before scaling, times the factor (gemma3: it includes the scaling). yarn: the length
+ * before scaling is original_max_position_embeddings where given; original times factor counts
+ * where it is larger (Qwen's published recipe adds the scaling and leaves the field); without it
+ * the field is the original. llama3 and longrope: the field includes the scaling. */
 #include "config.h"
 
 #include "arch.h"
@@ -24,6 +24,7 @@
 void config_init(struct model_config *config) {
     memset(config, 0, sizeof *config);
     config->bos_id = -1;
+    config->embedding_scale = config->logit_scale = 1;
     config->rope.truncate = true;
     config->rope.factor = 1;
     config->rope.beta_fast = 32;
@@ -33,6 +34,47 @@ void config_init(struct model_config *config) {
     config->sampling.top_k = -1;
     config->sampling.top_p = 1;
     config->sampling.repetition_penalty = 1;
+}
+
+void config_set_arch(struct model_config *config, const struct arch *arch,
+                     enum model_format format) {
+    uint32_t flags = arch->flags;
+    config->arch = arch;
+    config->norm_eps = arch->norm_eps > 0 ? arch->norm_eps : 1e-6;
+    config->norm_offset = flags & ARCH_NORM_PLUS_ONE && format != MODEL_FORMAT_GGUF ? 1 : 0;
+    config->activation = arch->activation;
+    config->attention_soft_cap = arch->attention_soft_cap;
+    config->logit_soft_cap = arch->logit_soft_cap;
+    config->has_attention_bias = flags & (ARCH_QKV_BIAS | ARCH_ALL_BIASES);
+    config->has_attention_output_bias = config->has_mlp_bias = flags & ARCH_ALL_BIASES;
+    config->has_qk_norm = flags & (ARCH_QK_NORM | ARCH_WIDE_QK_NORM);
+    config->has_gate = !(flags & ARCH_NO_GATE);
+    config->is_parallel = arch->is_parallel;
+    config->is_tied = arch->is_tied;
+    for (uint32_t layer = 0; layer < CONFIG_LAYERS_MAX; layer++) config->has_rope[layer] = true;
+}
+
+/* A window no smaller than the context never hides a key. */
+void config_set_windows(struct model_config *config, uint32_t window, const bool *is_windowed) {
+    bool has_any = false;
+    for (uint32_t layer = 0; layer < config->n_layers; layer++) {
+        bool is_hiding = is_windowed[layer] && window < config->context_trained;
+        config->window[layer] = is_hiding ? window : 0;
+        config->has_local_rope[layer] = is_windowed[layer] && config->arch->flags & ARCH_LOCAL_ROPE;
+        has_any = has_any || is_windowed[layer];
+    }
+    if (!(config->arch->flags & ARCH_ROPE_IN_WINDOWS) || !has_any) return;
+    for (uint32_t layer = 0; layer < config->n_layers; layer++)
+        config->has_rope[layer] = is_windowed[layer];
+}
+
+/* x = embedding * e; x += r * f(norm(x)) is what x' = x / r does with embedding * e / r, without r,
+ * and with eps / r^2: norms do not see a scale. So r costs nothing. */
+void config_set_multipliers(struct model_config *config, double embedding, double residual,
+                            double logits) {
+    config->embedding_scale = embedding / residual;
+    config->norm_eps /= residual * residual;
+    config->logit_scale = 1 / logits;
 }
 
 enum radish_status config_add_eos(struct model_config *config, int64_t id,
@@ -54,7 +96,8 @@ void config_set_context(struct model_config *config, uint32_t max_positions, boo
     struct rope_config *rope = &config->rope;
     double context = max_positions;
     if (!has_original) rope->context_original = max_positions;
-    if (rope->kind == ROPE_LINEAR) context = max_positions * rope->factor;
+    if (rope->kind == ROPE_LINEAR && !(config->arch->flags & ARCH_LOCAL_ROPE))
+        context = max_positions * rope->factor;
     if (rope->kind == ROPE_YARN) {
         double extended = rope->context_original * rope->factor;
         if (extended > context) context = extended;

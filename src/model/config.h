@@ -8,6 +8,7 @@
 #include "radish.h"
 
 #include "format/model_file.h"
+#include "kernel/kernel_args.h"
 #include "tensor/dtype.h"
 
 #define CONFIG_LAYERS_MAX 512
@@ -49,15 +50,26 @@ struct model_config {
     uint32_t n_heads[CONFIG_LAYERS_MAX]; /* query heads per layer */
     uint32_t n_kv_heads[CONFIG_LAYERS_MAX];
     uint32_t ffn_dim[CONFIG_LAYERS_MAX];
+    uint32_t window[CONFIG_LAYERS_MAX];     /* keys that a query sees, its own among them; 0: all */
+    bool has_rope[CONFIG_LAYERS_MAX];       /* false: Q and K stay as they are */
+    bool has_local_rope[CONFIG_LAYERS_MAX]; /* rotates by rope_local */
+    enum activation activation;             /* between the products of a feed-forward part */
     double norm_eps;
+    double norm_offset;     /* added to the weights of norms that the file holds */
     double attention_scale; /* scores are multiplied by it: 1 / sqrt(head_dim) unless a family says
                                otherwise */
+    double attention_soft_cap, logit_soft_cap; /* 0: none */
+    double embedding_scale;
+    double logit_scale; /* part of the last norm's weights once they are loaded */
     bool has_attention_bias, has_attention_output_bias, has_mlp_bias, has_qk_norm;
-    bool is_tied; /* logits use the embedding matrix */
+    bool has_gate;      /* down(act(gate h) * up h), not down(act(up h)) */
+    bool has_two_norms; /* a norm of its own before the feed-forward part */
+    bool is_parallel;   /* attention and feed-forward read the same x, their sum is added */
+    bool is_tied;       /* logits use the embedding matrix */
     uint32_t
         context_trained; /* max_position_embeddings, times the factor where scaling extends it */
     enum dtype dtype;    /* of most weights: decides the KV dtype */
-    struct rope_config rope;
+    struct rope_config rope, rope_local;
     int32_t bos_id;                  /* -1 = none */
     int32_t eos_ids[CONFIG_EOS_MAX]; /* union of all places that name end tokens, known without the
                                         tokenizer */

@@ -7,8 +7,8 @@
  * factor without a type is linear scaling; yarn's attention factor is attn_factor times the
  * formula's value; Q and K rows of llama are stored for interleaved rotation.
  *
- * Keys that change the computation and that no layer function here obeys (experts, windows, scales,
- * soft caps) are refused by name unless they hold their neutral value. */
+ * Keys that change the computation and that the family does not know (experts, scales, soft caps)
+ * are refused by name unless they hold their neutral value. */
 #include "config_int.h"
 
 #include "arch.h"
@@ -29,6 +29,10 @@ struct reader {
 static const char *key_of(struct reader *r, const char *suffix) {
     snprintf(r->key, sizeof r->key, "%s.%s", r->prefix, suffix);
     return r->key;
+}
+
+static bool has_tensor(const struct reader *r, const char *name) {
+    return r->file && model_file_find(r->file, name);
 }
 
 /* A count of 1..max. *out holds the default, 0 where there is none: then it must be given. */
@@ -91,8 +95,7 @@ static enum radish_status find_arch(const struct gguf *gguf, const struct arch *
     if (!*arch_out)
         return error_set_field(err, RADISH_E_UNSUPPORTED, "general.architecture",
                                "architecture %.*s is not supported; supported: %s",
-                               (int)(name.len < 64 ? name.len : 64), name.data,
-                               arch_list(/*by_hf_class=*/false));
+                               (int)(name.len < 64 ? name.len : 64), name.data, arch_list());
     return RADISH_OK;
 }
 
@@ -113,7 +116,12 @@ static enum radish_status refuse_options(struct reader *r, const struct model_co
         {"residual_scale", 1, "a scale of residuals"},
         {"logit_scale", 1, "a scale of logits"},
     };
+    uint32_t flags = config->arch->flags;
     for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        const char *suffix = options[i].suffix;
+        if (flags & ARCH_READS_SOFT_CAPS && strstr(suffix, "softcapping")) continue;
+        if (flags & ARCH_READS_MULTIPLIERS && strstr(suffix, "scale")) continue;
+        if (flags & ARCH_READS_LOGIT_SCALE && !strcmp(suffix, "logit_scale")) continue;
         double got = options[i].neutral;
         RADISH_TRY(read_number(r, options[i].suffix, -1e9, 1e9, &got, err));
         if (got != options[i].neutral && got != 0)
@@ -121,11 +129,77 @@ static enum radish_status refuse_options(struct reader *r, const struct model_co
                                    "%s is %g: %s is not supported for %s", r->key, got,
                                    options[i].what, r->prefix);
     }
-    double window = 0;
+    return RADISH_OK;
+}
+
+/* sliding_window_pattern says which layers have windows: every so many-th has none, or one answer
+ * for each layer; without it the family's rule holds. */
+static enum radish_status read_pattern(struct reader *r, const struct model_config *config,
+                                       bool *is_windowed, struct radish_error *err) {
+    const char *key = key_of(r, "attention.sliding_window_pattern");
+    const struct gguf_value *value = gguf_find(r->gguf, key);
+    uint32_t period = config->arch->window_period;
+    if (value && value->type == GGUF_ARRAY) {
+        if (!gguf_is_int(value->array.elem_type) || value->array.n < config->n_layers)
+            return error_set_field(err, RADISH_E_FORMAT, key,
+                                   "%s must be a number or an array of %u", key, config->n_layers);
+        for (uint32_t layer = 0; layer < config->n_layers; layer++)
+            is_windowed[layer] = gguf_array_i64(value, layer) != 0;
+        return RADISH_OK;
+    }
+    RADISH_TRY(gguf_get_u32(r->gguf, key, &period, err));
+    for (uint32_t layer = 0; layer < config->n_layers; layer++)
+        is_windowed[layer] = !period || (layer + 1) % period != 0;
+    return RADISH_OK;
+}
+
+static enum radish_status read_windows(struct reader *r, struct model_config *config,
+                                       struct radish_error *err) {
+    const struct arch *arch = config->arch;
+    bool is_windowed[CONFIG_LAYERS_MAX] = {false};
+    double window = arch->is_window_implied ? arch->window : 0;
+    if (arch->flags & ARCH_READS_NO_ROPE_LAYERS)
+        for (uint32_t layer = 0; layer < config->n_layers; layer++)
+            config->has_rope[layer] = (layer + 1) % 4 != 0;
     RADISH_TRY(read_number(r, "attention.sliding_window", 0, 1e9, &window, err));
-    if (window > 0 && window < config->context_trained)
+    if (!(arch->flags & ARCH_HAS_WINDOW) && window > 0 && window < config->context_trained)
         return error_set_field(err, RADISH_E_UNSUPPORTED, r->key,
-                               "%s is %g: sliding windows are not supported", r->key, window);
+                               "%s is %g: sliding windows are not supported for %s", r->key, window,
+                               r->prefix);
+    if (window < 1 || !(arch->flags & ARCH_HAS_WINDOW)) return RADISH_OK;
+    RADISH_TRY(read_pattern(r, config, is_windowed, err));
+    config_set_windows(config, (uint32_t)window, is_windowed);
+    return RADISH_OK;
+}
+
+/* Scales and caps, each read by the families that have it. */
+static enum radish_status read_scales(struct reader *r, struct model_config *config,
+                                      struct radish_error *err) {
+    uint32_t flags = config->arch->flags;
+    if (flags & ARCH_SCALED_EMBEDDING) config->embedding_scale = sqrt(config->hidden_dim);
+    if (flags & ARCH_READS_SOFT_CAPS) {
+        RADISH_TRY(
+            read_number(r, "attn_logit_softcapping", 0, 1e9, &config->attention_soft_cap, err));
+        RADISH_TRY(read_number(r, "final_logit_softcapping", 0, 1e9, &config->logit_soft_cap, err));
+    }
+    /* The largest gemma2 and gemma3 are known by their layers; no key says it. */
+    if (flags & ARCH_READS_QUERY_SCALE && (config->n_layers == 46 || config->n_layers == 62))
+        config->attention_scale = 1 / sqrt((double)config->hidden_dim / config->n_heads[0]);
+    if (flags & ARCH_READS_LOGIT_SCALE)
+        RADISH_TRY(read_number(r, "logit_scale", 1e-9, 1e9, &config->logit_scale, err));
+    if (flags & ARCH_READS_MULTIPLIERS) {
+        double embedding = 1, residual = 1, logits = 1;
+        bool has_rope = true;
+        RADISH_TRY(gguf_get_bool(r->gguf, key_of(r, "rope.scaling.finetuned"), &has_rope, err));
+        if (!has_rope)
+            return error_set_field(err, RADISH_E_UNSUPPORTED, r->key,
+                                   "%s is false: models without RoPE are not supported", r->key);
+        RADISH_TRY(read_number(r, "attention.scale", 1e-9, 1e9, &config->attention_scale, err));
+        RADISH_TRY(read_number(r, "embedding_scale", 1e-9, 1e9, &embedding, err));
+        RADISH_TRY(read_number(r, "residual_scale", 1e-6, 1e6, &residual, err));
+        RADISH_TRY(read_number(r, "logit_scale", 1e-9, 1e9, &logits, err));
+        config_set_multipliers(config, embedding, residual, logits);
+    }
     return RADISH_OK;
 }
 
@@ -223,12 +297,20 @@ static enum radish_status read_rope(struct reader *r, struct model_config *confi
     uint32_t n_pairs = config->rotary_dim / 2;
 
     rope->pairing = config->arch->gguf_pairing;
-    rope->theta = 10000;
+    rope->theta = config->arch->rope_theta > 0 ? config->arch->rope_theta : 10000;
     RADISH_TRY(read_number(r, "rope.freq_base", 1.001, 1e15, &rope->theta, err));
     RADISH_TRY(read_number(r, "rope.scale_linear", 0, 1e6, &factor, err));
     RADISH_TRY(read_number(r, "rope.scaling.factor", 0, 1e6, &factor, err));
     rope->factor = factor < 1e-3 ? 1 : factor; /* 0 means none */
+    config->rope_local.pairing = rope->pairing;
+    config->rope_local.theta = 10000;
+    if (config->arch->flags & ARCH_LOCAL_ROPE)
+        RADISH_TRY(
+            read_number(r, "rope.freq_base_swa", 1.001, 1e15, &config->rope_local.theta, err));
     RADISH_TRY(find_rope_kind(r, rope->factor, &rope->kind, err));
+    /* Phi-3's converter writes longrope's factors without the type. */
+    if (rope->kind == ROPE_DEFAULT && has_tensor(r, "rope_factors_short.weight"))
+        rope->kind = ROPE_LONGROPE;
 
     uint32_t original = max_positions;
     const char *original_key = "rope.scaling.original_context_length";
@@ -285,21 +367,33 @@ static enum radish_status read_shape(struct reader *r, struct model_config *conf
     RADISH_TRY(
         read_count(r, "attention.value_length", CONFIG_HEAD_DIM_MAX, &config->v_head_dim, err));
     config->attention_scale = 1 / sqrt(head_dim);
-    config->norm_eps = 1e-6;
-    return read_number(r, "attention.layer_norm_rms_epsilon", 0, 1, &config->norm_eps, err);
+    const char *eps = config->arch->flags & ARCH_LAYER_NORM ? "attention.layer_norm_epsilon"
+                                                            : "attention.layer_norm_rms_epsilon";
+    return read_number(r, eps, 0, 1, &config->norm_eps, err);
 }
 
-static bool has_tensor(const struct reader *r, const char *name) {
-    return r->file && model_file_find(r->file, name);
-}
-
-static void find_flags(const struct reader *r, struct model_config *config) {
-    uint32_t flags = config->arch->flags;
-    config->has_attention_bias = flags & ARCH_QKV_BIAS || has_tensor(r, "blk.0.attn_q.bias");
+/* Biases are there or not. */
+static enum radish_status find_flags(struct reader *r, struct model_config *config,
+                                     struct radish_error *err) {
+    bool is_fused = has_tensor(r, "blk.0.attn_qkv.bias");
+    config->has_attention_bias =
+        config->has_attention_bias || has_tensor(r, "blk.0.attn_q.bias") || is_fused;
     config->has_attention_output_bias = has_tensor(r, "blk.0.attn_output.bias");
     config->has_mlp_bias = has_tensor(r, "blk.0.ffn_up.bias");
-    config->has_qk_norm = flags & ARCH_QK_NORM;
     config->is_tied = !has_tensor(r, "output.weight");
+    /* Converters write use_parallel_residual for stablelm whatever it is; the tensor does not lie.
+     */
+    if (config->arch->layout == ARCH_LAYOUT_STABLELM) {
+        if (has_tensor(r, "blk.0.attn_q_norm.weight"))
+            return error_set(err, RADISH_E_UNSUPPORTED, "norms of Q and K are not supported for %s",
+                             r->prefix);
+        config->is_parallel = !has_tensor(r, "blk.0.ffn_norm.weight");
+    } else if (config->arch->flags & ARCH_READS_PARALLEL) {
+        RADISH_TRY(
+            gguf_get_bool(r->gguf, key_of(r, "use_parallel_residual"), &config->is_parallel, err));
+    }
+    config->has_two_norms = !config->is_parallel;
+    return RADISH_OK;
 }
 
 static enum radish_status read_ends(const struct gguf *gguf, struct model_config *config,
@@ -338,13 +432,17 @@ static enum radish_status read_sampling(struct reader *r, struct radish_sampling
 
 enum radish_status config_read_gguf(const struct gguf *gguf, const struct model_file *file,
                                     struct model_config *config, struct radish_error *err) {
-    RADISH_TRY(find_arch(gguf, &config->arch, err));
-    struct reader r = {gguf, file, config->arch->gguf_name, ""};
+    const struct arch *arch;
+    RADISH_TRY(find_arch(gguf, &arch, err));
+    config_set_arch(config, arch, MODEL_FORMAT_GGUF);
+    struct reader r = {gguf, file, arch->gguf_name, ""};
     uint32_t max_positions = 0;
     RADISH_TRY(read_shape(&r, config, err));
-    find_flags(&r, config);
+    RADISH_TRY(find_flags(&r, config, err));
+    RADISH_TRY(read_scales(&r, config, err));
     RADISH_TRY(read_count(&r, "context_length", CONFIG_CONTEXT_MAX, &max_positions, err));
     RADISH_TRY(read_rope(&r, config, max_positions, err));
+    RADISH_TRY(read_windows(&r, config, err));
     RADISH_TRY(refuse_options(&r, config, err));
     RADISH_TRY(read_ends(gguf, config, err));
     RADISH_TRY(read_sampling(&r, &config->sampling, err));

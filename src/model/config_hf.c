@@ -5,8 +5,8 @@
  * looking for each key where the newer spelling has it, then where the older one had it. Absent
  * keys mean what the reference implementation's configuration classes mean by them.
  *
- * Whatever would change the computation and is not done here (experts, sliding windows, quantised
- * checkpoints, other activations, RoPE types) is refused by name; keys without influence on the
+ * Whatever would change the computation and is not done here (experts, quantised checkpoints, other
+ * activations, RoPE types) is refused by name; keys without influence on the
  * logits (dropout, initialisation, cache hints) are not looked at. generation_config.json gives
  * sampling defaults wherever it has them, whatever do_sample says, as SGLang and vLLM do: their
  * users expect a model's temperature even where the file forgot to switch sampling on. */
@@ -48,7 +48,7 @@ static enum radish_status find_arch(yyjson_val *root, const struct arch **arch_o
     if (!*arch_out)
         return error_set_field(err, RADISH_E_UNSUPPORTED, "architectures",
                                "architecture %.64s is not supported; supported: %s", name,
-                               arch_list(/*by_hf_class=*/class != NULL));
+                               arch_list());
     return RADISH_OK;
 }
 
@@ -74,38 +74,127 @@ static enum radish_status refuse_options(yyjson_val *root, const struct arch *ar
                                "F32, F16 and BF16 safetensors, and GGUF",
                                method);
     }
-    const char *activation = "silu";
-    RADISH_TRY(json_get_str(root, "hidden_act", &activation, err));
-    if (strcmp(activation, "silu") != 0 && strcmp(activation, "swish") != 0)
-        return error_set_field(err, RADISH_E_UNSUPPORTED, "hidden_act",
-                               "hidden_act '%.32s' is not supported for %s; supported: silu",
-                               activation, arch->name);
+    static const char *const others[] = {"qk_layernorm", "use_bidirectional_attention"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        bool is_set = false;
+        RADISH_TRY(json_get_bool(root, others[i], &is_set, err));
+        if (is_set)
+            return error_set_field(err, RADISH_E_UNSUPPORTED, others[i],
+                                   "%s is not supported for %s; supported: false", others[i],
+                                   arch->name);
+    }
     return RADISH_OK;
 }
 
-/* A window no smaller than the context never hides a key. */
-static enum radish_status refuse_windows(yyjson_val *root, const struct model_config *config,
-                                         struct radish_error *err) {
-    bool has_window = false;
-    uint32_t window = 0, n_full = config->n_layers;
+static enum radish_status read_activation(yyjson_val *root, struct model_config *config,
+                                          struct radish_error *err) {
+    static const struct {
+        const char *name;
+        enum activation activation;
+    } names[] = {{"silu", ACTIVATION_SILU},
+                 {"swish", ACTIVATION_SILU},
+                 {"gelu", ACTIVATION_GELU},
+                 {"gelu_new", ACTIVATION_GELU_TANH},
+                 {"gelu_pytorch_tanh", ACTIVATION_GELU_TANH},
+                 {"relu2", ACTIVATION_RELU2}};
+    const char *key =
+        config->arch->flags & ARCH_READS_QUERY_SCALE ? "hidden_activation" : "hidden_act";
+    const char *name = NULL;
+    RADISH_TRY(json_get_str(root, key, &name, err));
+    if (!name) return RADISH_OK;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strcmp(names[i].name, name) != 0) continue;
+        config->activation = names[i].activation;
+        return RADISH_OK;
+    }
+    return error_set_field(err, RADISH_E_UNSUPPORTED, key,
+                           "%s '%.32s' is not supported; supported: silu, gelu, gelu_new, "
+                           "gelu_pytorch_tanh, relu2",
+                           key, name);
+}
+
+/* Layers named in layer_types replace what the family's rule gave. */
+static enum radish_status read_layer_types(yyjson_val *root, uint32_t n_layers, bool has_window,
+                                           bool *is_windowed, struct radish_error *err) {
     yyjson_val *types = json_get(root, "layer_types"), *type;
     size_t idx, max;
-    if (is_given(types) && !yyjson_is_arr(types))
-        return error_set_field(err, RADISH_E_INVALID, "layer_types", "layer_types must be a list");
-    if (!(config->arch->flags & ARCH_READS_SLIDING_WINDOW)) return RADISH_OK;
-    RADISH_TRY(json_get_bool(root, "use_sliding_window", &has_window, err));
-    RADISH_TRY(json_get_u32(root, "sliding_window", 0, UINT32_MAX, &window, err));
-    RADISH_TRY(json_get_u32(root, "max_window_layers", 0, UINT32_MAX, &n_full, err));
-    if (!has_window || !window || window >= config->context_trained) return RADISH_OK;
-    if (!is_given(types) && n_full < config->n_layers)
-        return error_set_field(err, RADISH_E_UNSUPPORTED, "sliding_window",
-                               "sliding windows (%u tokens from layer %u on) are not supported",
-                               window, n_full);
+    if (!is_given(types)) return RADISH_OK;
+    if (!yyjson_is_arr(types) || yyjson_arr_size(types) != n_layers)
+        return error_set_field(err, RADISH_E_INVALID, "layer_types",
+                               "layer_types must be a list of %u strings", n_layers);
     yyjson_arr_foreach(types, idx, max, type) {
-        if (yyjson_equals_str(type, "full_attention")) continue;
-        return error_set_field(err, RADISH_E_UNSUPPORTED, "layer_types",
-                               "layer %zu is of type '%.32s'; supported: full_attention", idx,
-                               yyjson_is_str(type) ? yyjson_get_str(type) : "?");
+        bool is_sliding = yyjson_equals_str(type, "sliding_attention");
+        if (!is_sliding && !yyjson_equals_str(type, "full_attention"))
+            return error_set_field(err, RADISH_E_UNSUPPORTED, "layer_types",
+                                   "layer %zu is of type '%.32s'; supported: full_attention, "
+                                   "sliding_attention",
+                                   idx, yyjson_is_str(type) ? yyjson_get_str(type) : "?");
+        is_windowed[idx] = is_sliding && has_window;
+    }
+    return RADISH_OK;
+}
+
+/* sliding_window_pattern: a number, or a word like LLLG. */
+static enum radish_status read_period(yyjson_val *root, uint32_t *period,
+                                      struct radish_error *err) {
+    const char *key = json_get(root, "_sliding_window_pattern") ? "_sliding_window_pattern"
+                                                                : "sliding_window_pattern";
+    yyjson_val *val = json_get(root, key);
+    if (!yyjson_is_str(val)) return json_get_u32(root, key, 0, CONFIG_LAYERS_MAX, period, err);
+    const char *word = yyjson_get_str(val);
+    size_t n_local = strspn(word, "L");
+    if (n_local >= CONFIG_LAYERS_MAX || strcmp(word + n_local, "G") != 0)
+        return error_set_field(err, RADISH_E_UNSUPPORTED, key,
+                               "%s '%.32s' is not supported; supported: a number, L...LG", key,
+                               word);
+    *period = (uint32_t)n_local + 1;
+    return RADISH_OK;
+}
+
+static enum radish_status read_windows(yyjson_val *root, struct model_config *config,
+                                       struct radish_error *err) {
+    const struct arch *arch = config->arch;
+    bool has_window = arch->flags & ARCH_HAS_WINDOW, is_windowed[CONFIG_LAYERS_MAX] = {false};
+    uint32_t window = arch->window, period = arch->window_period, n_full = 0;
+    if (!(arch->flags & (ARCH_READS_SLIDING_WINDOW | ARCH_HAS_WINDOW))) return RADISH_OK;
+    if (arch->flags & ARCH_READS_SLIDING_WINDOW) {
+        n_full = 28;
+        RADISH_TRY(json_get_bool(root, "use_sliding_window", &has_window, err));
+        RADISH_TRY(json_get_u32(root, "max_window_layers", 0, UINT32_MAX, &n_full, err));
+    }
+    if (yyjson_is_null(json_get(root, "sliding_window"))) window = 0;
+    RADISH_TRY(json_get_u32(root, "sliding_window", 0, UINT32_MAX, &window, err));
+    has_window = has_window && window;
+    if (period) RADISH_TRY(read_period(root, &period, err));
+    for (uint32_t layer = 0; layer < config->n_layers; layer++) {
+        bool is_full = period ? (layer + 1) % period == 0 : layer < n_full;
+        if (arch->flags & ARCH_READS_NO_ROPE_LAYERS) is_full = config->has_rope[layer];
+        is_windowed[layer] = has_window && !is_full;
+    }
+    RADISH_TRY(read_layer_types(root, config->n_layers, has_window, is_windowed, err));
+    config_set_windows(config, window, is_windowed);
+    return RADISH_OK;
+}
+
+/* no_rope_layers holds 1 for layers with RoPE; absent, every no_rope_layer_interval-th has none. */
+static enum radish_status read_no_rope_layers(yyjson_val *root, struct model_config *config,
+                                              struct radish_error *err) {
+    yyjson_val *list = json_get(root, "no_rope_layers"), *val;
+    uint32_t interval = 4;
+    size_t idx, max;
+    if (!(config->arch->flags & ARCH_READS_NO_ROPE_LAYERS)) return RADISH_OK;
+    RADISH_TRY(json_get_u32(root, "no_rope_layer_interval", 1, UINT32_MAX, &interval, err));
+    for (uint32_t layer = 0; layer < config->n_layers; layer++)
+        config->has_rope[layer] = (layer + 1) % interval != 0;
+    if (!is_given(list)) return RADISH_OK;
+    if (!yyjson_is_arr(list) || yyjson_arr_size(list) != config->n_layers)
+        return error_set_field(err, RADISH_E_INVALID, "no_rope_layers",
+                               "no_rope_layers must be a list of %u numbers", config->n_layers);
+    yyjson_arr_foreach(list, idx, max, val) {
+        if (!yyjson_is_int(val))
+            return error_set_field(err, RADISH_E_INVALID, "no_rope_layers",
+                                   "no_rope_layers[%zu] must be 0 or 1", idx);
+        config->has_rope[idx] = yyjson_get_sint(val) != 0;
     }
     return RADISH_OK;
 }
@@ -188,13 +277,36 @@ static enum radish_status read_scaling(yyjson_val *scaling, uint32_t n_pairs,
     return RADISH_OK;
 }
 
+/* Layers with a window rotate by a base of their own and without scaling. Where rope_parameters has
+ * one object for each type of layer, *params becomes that of full attention. */
+static enum radish_status read_local_rope(yyjson_val *root, struct model_config *config,
+                                          yyjson_val **params, struct radish_error *err) {
+    struct rope_config *rope = &config->rope_local;
+    yyjson_val *local = json_get(*params, "sliding_attention");
+    const char *kind = "default";
+    if (!(config->arch->flags & ARCH_LOCAL_ROPE)) return RADISH_OK;
+    rope->pairing = config->arch->hf_pairing;
+    rope->theta = 10000;
+    RADISH_TRY(json_get_double(root, "rope_local_base_freq", 1.001, 1e15, &rope->theta, err));
+    RADISH_TRY(json_get_double(local, "rope_theta", 1.001, 1e15, &rope->theta, err));
+    RADISH_TRY(json_get_str(local, "rope_type", &kind, err));
+    if (strcmp(kind, "default") != 0)
+        return error_set_field(err, RADISH_E_UNSUPPORTED, "rope_type",
+                               "RoPE type '%.32s' of layers with a window is not supported; "
+                               "supported: default",
+                               kind);
+    if (is_given(json_get(*params, "full_attention")))
+        *params = json_get(*params, "full_attention");
+    return RADISH_OK;
+}
+
 static enum radish_status read_rope(yyjson_val *root, struct model_config *config,
                                     uint32_t max_positions, struct radish_error *err) {
     struct rope_config *rope = &config->rope;
     yyjson_val *params = json_get(root, "rope_parameters");
+    RADISH_TRY(read_local_rope(root, config, &params, err));
     yyjson_val *scaling = is_given(params) ? params : json_get(root, "rope_scaling");
     const char *key = is_given(params) ? "rope_parameters" : "rope_scaling", *kind = "default";
-    double rotated = 1;
 
     if (is_given(scaling) && !yyjson_is_obj(scaling))
         return error_set_field(err, RADISH_E_INVALID, key, "%s must be an object, not %s", key,
@@ -205,9 +317,12 @@ static enum radish_status read_rope(yyjson_val *root, struct model_config *confi
                                config->arch->name);
 
     rope->pairing = config->arch->hf_pairing;
-    rope->theta = 10000;
+    rope->theta = config->arch->rope_theta > 0 ? config->arch->rope_theta : 10000;
+    RADISH_TRY(json_get_double(root, "rotary_emb_base", 1.001, 1e15, &rope->theta, err));
     RADISH_TRY(json_get_double(root, "rope_theta", 1.001, 1e15, &rope->theta, err));
     RADISH_TRY(json_get_double(params, "rope_theta", 1.001, 1e15, &rope->theta, err));
+    double rotated = config->arch->rotated > 0 ? config->arch->rotated : 1;
+    RADISH_TRY(json_get_double(root, "rotary_pct", 1e-3, 1, &rotated, err));
     RADISH_TRY(json_get_double(root, "partial_rotary_factor", 1e-3, 1, &rotated, err));
     RADISH_TRY(json_get_double(params, "partial_rotary_factor", 1e-3, 1, &rotated, err));
     if (rotated != 1 && !(config->arch->flags & ARCH_HAS_PARTIAL_ROTATION))
@@ -242,13 +357,13 @@ static enum radish_status read_shape(yyjson_val *root, struct model_config *conf
     RADISH_TRY(read_count(root, "vocab_size", CONFIG_VOCAB_MAX, &config->n_vocab, err));
     RADISH_TRY(read_count(root, "intermediate_size", CONFIG_FFN_MAX, &ffn_dim, err));
     RADISH_TRY(read_count(root, "num_attention_heads", CONFIG_HEADS_MAX, &n_heads, err));
-    n_kv_heads = json_get(root, "num_key_value_heads") || !arch->n_kv_heads_default
-                     ? n_heads
-                     : arch->n_kv_heads_default;
-    RADISH_TRY(read_count(root, "num_key_value_heads", CONFIG_HEADS_MAX, &n_kv_heads, err));
+    n_kv_heads =
+        json_get(root, "num_key_value_heads") || !arch->n_kv_heads ? n_heads : arch->n_kv_heads;
+    if (!(arch->flags & ARCH_NO_GQA))
+        RADISH_TRY(read_count(root, "num_key_value_heads", CONFIG_HEADS_MAX, &n_kv_heads, err));
 
     yyjson_val *head_dim = json_get(root, "head_dim");
-    config->head_dim = arch->head_dim_default;
+    config->head_dim = arch->head_dim;
     if (!config->head_dim && !is_given(head_dim)) {
         if (config->hidden_dim % n_heads)
             return error_set_field(err, RADISH_E_INVALID, "hidden_size",
@@ -267,20 +382,73 @@ static enum radish_status read_shape(yyjson_val *root, struct model_config *conf
     return RADISH_OK;
 }
 
+static enum radish_status read_biases(yyjson_val *root, struct model_config *config,
+                                      struct radish_error *err) {
+    uint32_t flags = config->arch->flags;
+    if (flags & ARCH_READS_ATTENTION_BIAS) {
+        RADISH_TRY(json_get_bool(root, "attention_bias", &config->has_attention_bias, err));
+        config->has_attention_output_bias = config->has_attention_bias;
+    }
+    if (flags & ARCH_READS_QKV_BIAS) {
+        RADISH_TRY(json_get_bool(root, "attention_bias", &config->has_attention_bias, err));
+        RADISH_TRY(json_get_bool(root, "use_qkv_bias", &config->has_attention_bias, err));
+    }
+    if (flags & ARCH_READS_MLP_BIAS)
+        RADISH_TRY(json_get_bool(root, "mlp_bias", &config->has_mlp_bias, err));
+    return RADISH_OK;
+}
+
+/* Scales and caps, each read by the families that have it. */
+static enum radish_status read_scales(yyjson_val *root, struct model_config *config,
+                                      struct radish_error *err) {
+    uint32_t flags = config->arch->flags;
+    if (flags & ARCH_SCALED_EMBEDDING) config->embedding_scale = sqrt(config->hidden_dim);
+    if (flags & ARCH_READS_QUERY_SCALE) {
+        double width = 256;
+        RADISH_TRY(json_get_double(root, "query_pre_attn_scalar", 1e-3, 1e9, &width, err));
+        config->attention_scale = 1 / sqrt(width);
+    }
+    if (flags & ARCH_READS_SOFT_CAPS) {
+        static const char *const keys[] = {"attn_logit_softcapping", "final_logit_softcapping"};
+        double *caps[] = {&config->attention_soft_cap, &config->logit_soft_cap};
+        for (size_t i = 0; i < 2; i++) {
+            if (yyjson_is_null(json_get(root, keys[i]))) *caps[i] = 0;
+            RADISH_TRY(json_get_double(root, keys[i], 1e-3, 1e9, caps[i], err));
+        }
+    }
+    if (flags & ARCH_READS_LOGIT_SCALE) {
+        config->logit_scale = config->arch->logit_scale;
+        RADISH_TRY(json_get_double(root, "logit_scale", 1e-9, 1e9, &config->logit_scale, err));
+    }
+    if (flags & ARCH_READS_MULTIPLIERS) {
+        double embedding = 1, residual = 1, logits = 1;
+        config->attention_scale = 1;
+        RADISH_TRY(json_get_double(root, "attention_multiplier", 1e-9, 1e9,
+                                   &config->attention_scale, err));
+        RADISH_TRY(json_get_double(root, "embedding_multiplier", 1e-9, 1e9, &embedding, err));
+        RADISH_TRY(json_get_double(root, "residual_multiplier", 1e-6, 1e6, &residual, err));
+        RADISH_TRY(json_get_double(root, "logits_scaling", 1e-9, 1e9, &logits, err));
+        config_set_multipliers(config, embedding, residual, logits);
+    }
+    return RADISH_OK;
+}
+
 static enum radish_status read_flags(yyjson_val *root, struct model_config *config,
                                      struct radish_error *err) {
     uint32_t flags = config->arch->flags;
-    config->norm_eps = 1e-6;
-    RADISH_TRY(json_get_double(root, "rms_norm_eps", 0, 1, &config->norm_eps, err));
+    if (flags & ARCH_LAYER_NORM) {
+        RADISH_TRY(json_get_double(root, "norm_eps", 0, 1, &config->norm_eps, err));
+        RADISH_TRY(json_get_double(root, "layer_norm_eps", 0, 1, &config->norm_eps, err));
+    } else {
+        RADISH_TRY(json_get_double(root, "rms_norm_eps", 0, 1, &config->norm_eps, err));
+    }
     RADISH_TRY(json_get_bool(root, "tie_word_embeddings", &config->is_tied, err));
-    if (flags & ARCH_READS_ATTENTION_BIAS)
-        RADISH_TRY(json_get_bool(root, "attention_bias", &config->has_attention_bias, err));
-    config->has_attention_output_bias = config->has_attention_bias;
-    if (flags & ARCH_QKV_BIAS) config->has_attention_bias = true;
-    if (flags & ARCH_READS_MLP_BIAS)
-        RADISH_TRY(json_get_bool(root, "mlp_bias", &config->has_mlp_bias, err));
-    config->has_qk_norm = flags & ARCH_QK_NORM;
-    return RADISH_OK;
+    RADISH_TRY(read_biases(root, config, err));
+    if (flags & ARCH_READS_PARALLEL)
+        RADISH_TRY(json_get_bool(root, "use_parallel_residual", &config->is_parallel, err));
+    config->has_two_norms = !config->is_parallel;
+    RADISH_TRY(read_activation(root, config, err));
+    return read_scales(root, config, err);
 }
 
 /* eos_token_id: one id, a list of them, or null. */
@@ -309,14 +477,17 @@ static enum radish_status read_model(yyjson_val *root, struct model_config *conf
     uint32_t max_positions = 0;
     int64_t bos = -1;
     if (!yyjson_is_obj(root)) return error_set(err, RADISH_E_INVALID, "not a JSON object");
-    RADISH_TRY(find_arch(root, &config->arch, err));
-    RADISH_TRY(refuse_options(root, config->arch, err));
+    const struct arch *arch;
+    RADISH_TRY(find_arch(root, &arch, err));
+    config_set_arch(config, arch, MODEL_FORMAT_SAFETENSORS);
+    RADISH_TRY(refuse_options(root, arch, err));
     RADISH_TRY(read_shape(root, config, err));
     RADISH_TRY(read_flags(root, config, err));
     RADISH_TRY(
         read_count(root, "max_position_embeddings", CONFIG_CONTEXT_MAX, &max_positions, err));
     RADISH_TRY(read_rope(root, config, max_positions, err));
-    RADISH_TRY(refuse_windows(root, config, err));
+    RADISH_TRY(read_no_rope_layers(root, config, err));
+    RADISH_TRY(read_windows(root, config, err));
     RADISH_TRY(json_get_i64(root, "bos_token_id", -1, INT_ID_MAX, &bos, err));
     config->bos_id = bos < config->n_vocab ? (int32_t)bos : -1;
     RADISH_TRY(read_eos(root, config, err));

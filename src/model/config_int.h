@@ -31,6 +31,19 @@ enum radish_status config_read_gguf(const struct gguf *gguf, const struct model_
 /* What both start from: neutral sampling, no eos. */
 void config_init(struct model_config *config);
 
+/* What the architecture means where a file says nothing. Called before anything is read. */
+void config_set_arch(struct model_config *config, const struct arch *arch,
+                     enum model_format format);
+
+/* Layers [0, n_layers) for which is_windowed is set see `window` keys, 0: all. n_layers and
+ * context_trained must be known. */
+void config_set_windows(struct model_config *config, uint32_t window, const bool *is_windowed);
+
+/* Scales of the embedding and of what layers add to the residual stream, and what logits are
+ * divided by. Call it once norm_eps is known. */
+void config_set_multipliers(struct model_config *config, double embedding, double residual,
+                            double logits);
+
 /* Adds an end token unless it is there already. Ids that no token has (negative, past the
  * vocabulary) are left out with a warning; n_vocab must be known. E_LIMIT. */
 enum radish_status config_add_eos(struct model_config *config, int64_t id,

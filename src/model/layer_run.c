@@ -23,6 +23,37 @@ void run_norm(struct layer_run *run, struct rows x, const float *w, struct rows 
     run->device->ops->rmsnorm(run->device, &args);
 }
 
+void run_norm_add(struct layer_run *run, struct rows x, const float *w, struct rows y) {
+    const struct rmsnorm_args args = {
+        .x = x.data,
+        .w = w,
+        .y = y.data,
+        .n_rows = run->n_rows,
+        .width = x.width,
+        .x_stride = x.width,
+        .y_stride = y.width,
+        .eps = (float)run->config->norm_eps,
+        .accumulate = true,
+    };
+    run->device->ops->rmsnorm(run->device, &args);
+}
+
+void run_layer_norm(struct layer_run *run, struct rows x, const float *w, const float *bias,
+                    struct rows y) {
+    const struct layernorm_args args = {
+        .x = x.data,
+        .w = w,
+        .bias = bias,
+        .y = y.data,
+        .n_rows = run->n_rows,
+        .width = x.width,
+        .x_stride = x.width,
+        .y_stride = y.width,
+        .eps = (float)run->config->norm_eps,
+    };
+    run->device->ops->layernorm(run->device, &args);
+}
+
 void run_head_norm(struct layer_run *run, struct rows x, const float *w) {
     uint32_t head_dim = run->config->head_dim;
     const struct rmsnorm_args args = {
@@ -82,7 +113,7 @@ void run_rope_kv_store(struct layer_run *run) {
         .n_kv_heads = config->n_kv_heads[run->layer],
         .head_dim = config->head_dim,
         .v_head_dim = config->v_head_dim,
-        .rotary_dim = config->rotary_dim,
+        .rotary_dim = config->has_rope[run->layer] ? config->rotary_dim : 0,
         .n_slots = run->n_slots,
         .n_positions = run->n_positions,
         .kv_dtype = (int32_t)run->kv_dtype,
@@ -109,11 +140,35 @@ void run_attention(struct layer_run *run) {
         .n_slots = run->n_slots,
         .kv_dtype = (int32_t)run->kv_dtype,
         .scale = (float)config->attention_scale,
+        .window = config->window[run->layer],
+        .soft_cap = (float)config->attention_soft_cap,
     };
     run->device->ops->attention(run->device, &args);
 }
 
-void run_silu_mul(struct layer_run *run) {
+void run_qkv(struct layer_run *run, struct rows x) {
+    const struct layer_weights *w = run->w;
+    run_linear(run, w->q, w->q_bias, x, run->q);
+    run_linear(run, w->k, w->k_bias, x, run->k);
+    run_linear(run, w->v, w->v_bias, x, run->v);
+}
+
+/* x = act(x) * up; up may be NULL. */
+static void activate(struct layer_run *run, struct rows x, const float *up) {
+    const struct activate_args args = {
+        .x = x.data,
+        .up = up,
+        .out = x.data,
+        .n_rows = run->n_rows,
+        .width = x.width,
+        .in_stride = x.width,
+        .out_stride = x.width,
+        .kind = (int32_t)run->config->activation,
+    };
+    run->device->ops->activate(run->device, &args);
+}
+
+static void multiply_by_silu(struct layer_run *run) {
     RADISH_ASSERT(run->gate.width == run->up.width);
     const struct silu_mul_args args = {
         .gate = run->gate.data,
@@ -125,4 +180,19 @@ void run_silu_mul(struct layer_run *run) {
         .out_stride = run->gate.width,
     };
     run->device->ops->silu_mul(run->device, &args);
+}
+
+struct rows run_gate_up(struct layer_run *run, struct rows x) {
+    const struct layer_weights *w = run->w;
+    run_linear(run, w->up, w->up_bias, x, run->up);
+    if (!w->gate) {
+        activate(run, run->up, NULL);
+        return run->up;
+    }
+    run_linear(run, w->gate, w->gate_bias, x, run->gate);
+    if (run->config->activation == ACTIVATION_SILU)
+        multiply_by_silu(run);
+    else
+        activate(run, run->gate, run->up.data);
+    return run->gate;
 }

@@ -1,25 +1,22 @@
-/* llama.c - one layer of the llama family: pre-norm attention with RoPE, then a pre-norm SwiGLU.
+/* llama.c - one layer of the llama family: pre-norm attention with RoPE, then a pre-norm gated
+ * feed-forward part.
  *
  *   x += O attention(rope(Q h), rope(K h), V h)    h = norm(x)
- *   x += down(silu(gate h) * up h)                 h = norm(x)
+ *   x += down(act(gate h) * up h)                  h = norm(x)
  *
- * Serves llama and qwen2, with or without biases (a NULL bias is none), MHA and GQA. */
+ * Serves llama, qwen2, mistral, phi3, granite and smollm3, with or without biases (a NULL bias is
+ * none), MHA and GQA; windows and layers without RoPE are the configuration's. */
 #include "runner_int.h"
 
 void llama_layer(struct layer_run *run) {
     const struct layer_weights *w = run->w;
 
     run_norm(run, run->x, w->attn_norm, run->h);
-    run_linear(run, w->q, w->q_bias, run->h, run->q);
-    run_linear(run, w->k, w->k_bias, run->h, run->k);
-    run_linear(run, w->v, w->v_bias, run->h, run->v);
+    run_qkv(run, run->h);
     run_rope_kv_store(run);
     run_attention(run);
     run_linear_add(run, w->o, w->o_bias, run->attn, run->x);
 
     run_norm(run, run->x, w->ffn_norm, run->h);
-    run_linear(run, w->gate, w->gate_bias, run->h, run->gate);
-    run_linear(run, w->up, w->up_bias, run->h, run->up);
-    run_silu_mul(run);
-    run_linear_add(run, w->down, w->down_bias, run->gate, run->x);
+    run_linear_add(run, w->down, w->down_bias, run_gate_up(run, run->h), run->x);
 }

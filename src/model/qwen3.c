@@ -9,9 +9,7 @@ void qwen3_layer(struct layer_run *run) {
     const struct layer_weights *w = run->w;
 
     run_norm(run, run->x, w->attn_norm, run->h);
-    run_linear(run, w->q, w->q_bias, run->h, run->q);
-    run_linear(run, w->k, w->k_bias, run->h, run->k);
-    run_linear(run, w->v, w->v_bias, run->h, run->v);
+    run_qkv(run, run->h);
     run_head_norm(run, run->q, w->q_norm);
     run_head_norm(run, run->k, w->k_norm);
     run_rope_kv_store(run);
@@ -19,8 +17,5 @@ void qwen3_layer(struct layer_run *run) {
     run_linear_add(run, w->o, w->o_bias, run->attn, run->x);
 
     run_norm(run, run->x, w->ffn_norm, run->h);
-    run_linear(run, w->gate, w->gate_bias, run->h, run->gate);
-    run_linear(run, w->up, w->up_bias, run->h, run->up);
-    run_silu_mul(run);
-    run_linear_add(run, w->down, w->down_bias, run->gate, run->x);
+    run_linear_add(run, w->down, w->down_bias, run_gate_up(run, run->h), run->x);
 }

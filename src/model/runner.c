@@ -62,13 +62,14 @@ struct runner {
     struct device *device;
     struct runner_options options;
     struct layout layout;
-    char *block; /* device: activations and batch arrays */
-    struct rope_table rope;
-    void **k_pool, **v_pool;    /* [n_layers] device */
-    struct attention_seq *seqs; /* [seqs_max] host */
-    float *logits;              /* [RUNNER_LOGITS_ROWS, n_vocab] host */
-    int32_t *sampled;           /* [logits_rows_max] host; -1: not said yet */
-    uint32_t n_logits_rows;     /* of the last step */
+    char *block;                        /* device: activations and batch arrays */
+    struct rope_table rope, rope_local; /* the second where a layer has local RoPE */
+    void **k_pool, **v_pool;            /* [n_layers] device */
+    struct attention_seq *seqs;         /* [seqs_max] host */
+    float *logits;                      /* [RUNNER_LOGITS_ROWS, n_vocab] host */
+    int32_t *sampled;                   /* [logits_rows_max] host; -1: not said yet */
+    uint32_t n_logits_rows;             /* of the last step */
+    uint64_t *marks; /* host, a bit a slot: named by a row of the batch at hand; 0 between steps */
     struct layer_run run;
 };
 
@@ -143,20 +144,29 @@ static struct kernel_shape shape_of_layer(const struct model_config *config, uin
         .n_kv_heads = config->n_kv_heads[layer],
         .head_dim = config->head_dim,
         .v_head_dim = config->v_head_dim,
-        .rotary_dim = config->rotary_dim,
+        .rotary_dim = config->has_rope[layer] ? config->rotary_dim : 0,
+        .has_window = config->window[layer] > 0,
+        .has_soft_cap = config->attention_soft_cap > 0,
         .is_interleaved = config->rope.pairing == ROPE_INTERLEAVED,
     };
 }
 
 static enum radish_status ask_device(const struct model_config *config, const struct device *device,
                                      enum dtype kv_dtype, struct radish_error *err) {
-    static const enum kernel_op ops[] = {KERNEL_OP_RMSNORM, KERNEL_OP_SILU_MUL,
-                                         KERNEL_OP_ROPE_KV_STORE, KERNEL_OP_ATTENTION};
+    const bool is_silu = config->activation == ACTIVATION_SILU && config->has_gate;
+    const enum kernel_op ops[] = {
+        config->arch->flags & ARCH_LAYER_NORM ? KERNEL_OP_LAYERNORM : KERNEL_OP_RMSNORM,
+        is_silu ? KERNEL_OP_SILU_MUL : KERNEL_OP_ACTIVATE,
+        KERNEL_OP_ROPE_KV_STORE,
+        KERNEL_OP_ATTENTION,
+        KERNEL_OP_SOFT_CAP,
+    };
+    const size_t n_ops = sizeof ops / sizeof *ops - (config->logit_soft_cap > 0 ? 0 : 1);
     for (uint32_t layer = 0; layer < config->n_layers; layer++) {
         struct kernel_shape shape = shape_of_layer(config, layer, kv_dtype);
-        for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+        for (size_t i = 0; i < n_ops; i++) {
             char reason[160] = "";
-            shape.n_in = ops[i] == KERNEL_OP_SILU_MUL ? config->ffn_dim[layer] : config->hidden_dim;
+            shape.n_in = i == 1 ? config->ffn_dim[layer] : config->hidden_dim;
             if (device->ops->supports(device, ops[i], &shape, reason, sizeof reason)) continue;
             return error_set_field(err, RADISH_E_UNSUPPORTED, kernel_op_name(ops[i]),
                                    "layer %u: no %s kernel for it: %s", layer,
@@ -164,6 +174,12 @@ static enum radish_status ask_device(const struct model_config *config, const st
         }
     }
     return RADISH_OK;
+}
+
+static bool has_local_rope(const struct model_config *config) {
+    for (uint32_t layer = 0; layer < config->n_layers; layer++)
+        if (config->has_local_rope[layer]) return true;
+    return false;
 }
 
 static uint64_t count_slot_bytes(const struct model_config *config, enum dtype kv_dtype) {
@@ -190,6 +206,7 @@ enum radish_status runner_plan(const struct model_config *config, const struct d
         (uint64_t)options->logits_rows_max * sizeof(int32_t),
         (uint64_t)options->seqs_max * sizeof(struct attention_seq),
         rope_table_bytes(config->rotary_dim, options->context_tokens),
+        has_local_rope(config) ? rope_table_bytes(config->rotary_dim, options->context_tokens) : 0,
         device->ops->scratch_bytes(device, rows, width, options->context_tokens),
     };
     uint64_t bytes = 0;
@@ -236,10 +253,15 @@ static enum radish_status create_buffers(struct runner *runner, struct radish_er
     runner->seqs = mem_zalloc(options->seqs_max, sizeof *runner->seqs);
     runner->logits = mem_alloc(RUNNER_LOGITS_ROWS, config->n_vocab * sizeof(float));
     runner->sampled = mem_alloc(options->logits_rows_max, sizeof *runner->sampled);
-    if (!runner->seqs || !runner->logits || !runner->sampled) return error_nomem(err);
+    runner->marks = mem_zalloc((size_t)options->n_slots / 64 + 1, sizeof *runner->marks);
+    if (!runner->seqs || !runner->logits || !runner->sampled || !runner->marks)
+        return error_nomem(err);
     for (uint32_t row = 0; row < options->logits_rows_max; row++) runner->sampled[row] = -1;
     RADISH_TRY(rope_table_init(&runner->rope, device, &config->rope, config->rotary_dim,
                                options->context_tokens, err));
+    if (has_local_rope(config))
+        RADISH_TRY(rope_table_init(&runner->rope_local, device, &config->rope_local,
+                                   config->rotary_dim, options->context_tokens, err));
     measure_kernels(config, options, &rows, &width);
     return device->ops->scratch_reserve(device, rows, width, options->context_tokens, err);
 }
@@ -263,7 +285,6 @@ static void init_run(struct runner *runner) {
     run->up.data = part_of(runner, PART_UP);
     run->positions = part_of(runner, PART_POSITIONS);
     run->slots = part_of(runner, PART_SLOTS);
-    run->rope_table = runner->rope.address;
     run->n_positions = runner->options.context_tokens;
     run->n_slots = runner->options.n_slots;
     run->kv_dtype = runner->options.kv_dtype;
@@ -307,11 +328,13 @@ void runner_destroy(struct runner *runner) {
     }
     if (runner->block) device->ops->mem_free(device, runner->block, runner->layout.bytes);
     rope_table_deinit(&runner->rope);
+    rope_table_deinit(&runner->rope_local);
     free(runner->k_pool);
     free(runner->v_pool);
     free(runner->seqs);
     free(runner->logits);
     free(runner->sampled);
+    free(runner->marks);
     free(runner);
 }
 
@@ -355,6 +378,20 @@ static void check_seq(const struct runner *runner, const struct batch *batch,
     }
 }
 
+/* Two rows with one slot would be two tokens with one K and V, and a race who writes last. */
+static void check_slots_differ(const struct runner *runner, const struct batch *batch) {
+    const int32_t *slots = batch->slots[0];
+    for (uint32_t row = 0; row < batch->n_tokens; row++) {
+        if (slots[row] < 0) continue;
+        uint32_t slot = (uint32_t)slots[row];
+        uint64_t *word = &runner->marks[slot / 64], bit = 1ull << slot % 64;
+        RADISH_INVARIANT(!(*word & bit), "row %u goes to slot %u, as a row before it", row, slot);
+        *word |= bit;
+    }
+    for (uint32_t row = 0; row < batch->n_tokens; row++)
+        if (slots[row] >= 0) runner->marks[slots[row] / 64] = 0;
+}
+
 static void check_batch(const struct runner *runner, const struct batch *batch) {
     const struct runner_options *options = &runner->options;
     uint32_t row = 0;
@@ -372,6 +409,7 @@ static void check_batch(const struct runner *runner, const struct batch *batch) 
         row += seq->n_rows;
     }
     RADISH_INVARIANT(row == batch->n_tokens, "sequences have %u rows of %u", row, batch->n_tokens);
+    check_slots_differ(runner, batch);
     for (uint32_t i = 0; i < batch->n_logits_rows; i++)
         RADISH_INVARIANT(batch->logits_rows[i] < batch->n_tokens &&
                              (!i || batch->logits_rows[i] > batch->logits_rows[i - 1]),
@@ -396,6 +434,7 @@ static void upload_batch(struct runner *runner, const struct batch *batch) {
         if (seq->kv_len > n_positions) n_positions = seq->kv_len;
     }
     rope_table_fill(&runner->rope, n_positions);
+    if (runner->rope_local.device) rope_table_fill(&runner->rope_local, n_positions);
 }
 
 static void set_layer(struct runner *runner, uint32_t layer) {
@@ -408,8 +447,42 @@ static void set_layer(struct runner *runner, uint32_t layer) {
     run->v.width = arch_dim(config, layer, TENSOR_DIM_V);
     run->attn.width = arch_dim(config, layer, TENSOR_DIM_ATTN);
     run->gate.width = run->up.width = arch_dim(config, layer, TENSOR_DIM_FFN);
+    run->rope_table =
+        config->has_local_rope[layer] ? runner->rope_local.address : runner->rope.address;
     run->k_pool = runner->k_pool[layer];
     run->v_pool = runner->v_pool[layer];
+}
+
+/* y[0, n) = the final norm of x[0, n), rows of the residual stream. */
+static void norm_last(struct runner *runner, const float *x, float *y, uint32_t n) {
+    const struct model_config *config = runner->config;
+    uint32_t width = config->hidden_dim;
+    if (config->arch->flags & ARCH_LAYER_NORM) {
+        const struct layernorm_args args = {
+            .x = x,
+            .w = runner->weights->output_norm,
+            .bias = runner->weights->output_norm_bias,
+            .y = y,
+            .n_rows = n,
+            .width = width,
+            .x_stride = width,
+            .y_stride = width,
+            .eps = (float)config->norm_eps,
+        };
+        runner->device->ops->layernorm(runner->device, &args);
+        return;
+    }
+    const struct rmsnorm_args args = {
+        .x = x,
+        .w = runner->weights->output_norm,
+        .y = y,
+        .n_rows = n,
+        .width = width,
+        .x_stride = width,
+        .y_stride = width,
+        .eps = (float)config->norm_eps,
+    };
+    runner->device->ops->rmsnorm(runner->device, &args);
 }
 
 /* The final norm of the rows that want logits, gathered by where it writes: one call for each run
@@ -420,17 +493,7 @@ static void keep_rows(struct runner *runner, const struct batch *batch) {
     for (uint32_t i = 0, n; i < batch->n_logits_rows; i += n) {
         uint32_t row = batch->logits_rows[i];
         for (n = 1; i + n < batch->n_logits_rows && batch->logits_rows[i + n] == row + n;) n++;
-        const struct rmsnorm_args args = {
-            .x = runner->run.x.data + (size_t)row * width,
-            .w = runner->weights->output_norm,
-            .y = kept + (size_t)i * width,
-            .n_rows = n,
-            .width = width,
-            .x_stride = width,
-            .y_stride = width,
-            .eps = (float)runner->config->norm_eps,
-        };
-        runner->device->ops->rmsnorm(runner->device, &args);
+        norm_last(runner, runner->run.x.data + (size_t)row * width, kept + (size_t)i * width, n);
     }
 }
 
@@ -449,7 +512,7 @@ enum radish_status runner_step(struct runner *runner, const struct batch *batch)
         .out = runner->run.x.data,
         .n_rows = batch->n_tokens,
         .out_stride = runner->config->hidden_dim,
-        .scale = 1,
+        .scale = (float)runner->config->embedding_scale,
     };
     device->ops->embed(device, &embed);
     for (uint32_t layer = 0; layer < runner->config->n_layers; layer++) {
@@ -476,13 +539,22 @@ enum radish_status runner_logits(struct runner *runner, uint32_t row, uint32_t n
     const struct matmul_args args = {
         .w = runner->weights->output,
         .x = (const float *)part_of(runner, PART_KEPT) + (size_t)row * hidden,
+        .bias = runner->weights->output_bias,
         .y = part_of(runner, PART_LOGITS),
         .n_rows = n,
         .x_stride = hidden,
         .y_stride = n_vocab,
     };
+    const struct soft_cap_args cap = {
+        .x = part_of(runner, PART_LOGITS),
+        .n_rows = n,
+        .width = n_vocab,
+        .stride = n_vocab,
+        .cap = (float)runner->config->logit_soft_cap,
+    };
     device->ops->step_begin(device);
     device->ops->matmul(device, &args);
+    if (cap.cap > 0) device->ops->soft_cap(device, &cap);
     RADISH_TRY(device->ops->step_submit(device));
     RADISH_TRY(device->ops->step_wait(device));
     device->ops->download(device, runner->logits, part_of(runner, PART_LOGITS),

@@ -31,7 +31,7 @@ struct layer_run {
     struct rows gate, up; /* ffn_dim */
     const int32_t *positions; /* [n_rows] device */
     const int32_t *slots;     /* [n_rows] device */
-    const float *rope_table;  /* [n_positions, rotary_dim] device */
+    const float *rope_table;  /* [n_positions, rotary_dim] device, of this layer */
     uint32_t n_positions, n_slots;
     enum dtype kv_dtype;
     void *k_pool, *v_pool;            /* of this layer, device */
@@ -41,7 +41,12 @@ struct layer_run {
 
 /* y = RMSNorm(x) * w, over whole rows. */
 void run_norm(struct layer_run *run, struct rows x, const float *w, struct rows y);
-/* The same over each head of x, in place. */
+/* y += RMSNorm(x) * w */
+void run_norm_add(struct layer_run *run, struct rows x, const float *w, struct rows y);
+/* y = LayerNorm(x) * w + bias; bias may be NULL. */
+void run_layer_norm(struct layer_run *run, struct rows x, const float *w, const float *bias,
+                    struct rows y);
+/* y = RMSNorm of each head of x, in place. */
 void run_head_norm(struct layer_run *run, struct rows x, const float *w);
 /* y = W x + bias; bias may be NULL. */
 void run_linear(struct layer_run *run, const struct weight *w, const float *bias, struct rows x,
@@ -53,8 +58,10 @@ void run_linear_add(struct layer_run *run, const struct weight *w, const float *
 void run_rope_kv_store(struct layer_run *run);
 /* attn = attention of q over the pool. */
 void run_attention(struct layer_run *run);
-/* gate = silu(gate) * up */
-void run_silu_mul(struct layer_run *run);
+/* q, k, v = Q x, K x, V x with their biases. */
+void run_qkv(struct layer_run *run, struct rows x);
+/* act(gate x) * up x, or act(up x) in families without a gate: what the down product reads. */
+struct rows run_gate_up(struct layer_run *run, struct rows x);
 
 /* The layer functions named in arch.def. */
 #define ARCH(name, layer, ...) void layer(struct layer_run *run);

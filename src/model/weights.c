@@ -7,6 +7,10 @@
  * to the device (packed there for its kernels), then the tensor's file pages are given back: at no
  * time is more than one tensor in memory twice.
  *
+ * Some files keep several roles in one tensor (Q, K and V; gate and up): each is a slice of its
+ * rows and loaded like a tensor of its own; where the rows of a role do not lie together (GPT-NeoX
+ * keeps Q, K and V head by head) they are gathered first, one role at a time.
+ *
  * Tied embeddings are one tensor with two uses, gathered by row and multiplied with, and become one
  * struct weight, since a device may hold two packings of it. A lm_head.weight beside
  * tie_word_embeddings is not read, as in the reference implementation. Tensors that nothing asks
@@ -31,6 +35,7 @@ struct found {
     uint32_t layer; /* of rows that belong to one */
     uint32_t n_out, n_in;
     const struct model_tensor *tensor;
+    struct arch_slice slice; /* the tensor's rows that belong to it */
 };
 
 struct found_list {
@@ -41,7 +46,7 @@ struct found_list {
 };
 
 static bool is_vector(const struct arch_tensor *row) {
-    return row->use == TENSOR_VECTOR;
+    return row->use != TENSOR_MATRIX && row->use != TENSOR_EMBEDDING;
 }
 
 static struct weight_desc describe(const struct found *found, const struct model_config *config) {
@@ -69,7 +74,7 @@ static void print_shape(const uint64_t *dims, uint32_t n_dims, char *out, size_t
 
 static enum radish_status check_shape(const struct found *found, struct radish_error *err) {
     const struct model_tensor *tensor = found->tensor;
-    uint64_t wanted[2] = {found->n_out, found->n_in};
+    uint64_t wanted[2] = {found->slice.total, found->n_in};
     uint32_t n_dims = is_vector(found->row) ? 1 : 2;
     bool is_right = tensor->n_dims == n_dims;
     for (uint32_t i = 0; is_right && i < n_dims; i++) is_right = tensor->shape[i] == wanted[i];
@@ -111,18 +116,42 @@ static enum radish_status ask_device(const struct device *device, const struct w
     return RADISH_OK;
 }
 
+/* The tensor under the first of its names that the file has; where there is none, name_out holds
+ * the usual one. */
+static void look_up(const struct model_file *file, const struct model_config *config,
+                    struct found *found, struct arch_name *name_out) {
+    enum model_format format = model_file_format(file);
+    struct arch_name name;
+    uint32_t i = 0;
+    (void)arch_tensor_name(config, found->row, format, found->layer, 0, name_out);
+    while (!found->tensor &&
+           arch_tensor_name(config, found->row, format, found->layer, i++, &name)) {
+        found->tensor = model_file_find(file, name.text);
+        if (found->tensor) *name_out = name;
+    }
+    found->slice = name_out->slice;
+}
+
+/* Bytes of the file that belong to the role; the tensor's shape is right. */
+static uint64_t count_file_bytes(const struct found *found) {
+    const struct arch_slice *slice = &found->slice;
+    if (slice->block == slice->total) return found->tensor->n_bytes;
+    return found->tensor->n_bytes / slice->total * found->n_out;
+}
+
 /* Looks up one row of arch.def, checks it and adds it to the list's sums. */
 static enum radish_status find_tensor(const struct model_file *file,
                                       const struct model_config *config,
                                       const struct device *device, struct found *found,
                                       struct found_list *list, struct radish_error *err) {
     const struct arch_tensor *row = found->row;
-    char name[ARCH_TENSOR_NAME_MAX], where[32] = "model";
-    arch_tensor_name(row, model_file_format(file), found->layer, name);
+    struct arch_name arch_name;
+    char where[32] = "model";
+    look_up(file, config, found, &arch_name);
+    const char *name = arch_name.text;
     if (row->scope == TENSOR_OF_LAYER) snprintf(where, sizeof where, "layer %u", found->layer);
     found->n_out = arch_dim(config, found->layer, row->rows);
     found->n_in = arch_dim(config, found->layer, row->columns);
-    found->tensor = model_file_find(file, name);
     if (!found->tensor)
         return error_set_field(err, RADISH_E_FORMAT, name, "%s: tensor %s is missing", where, name);
     if (!dtype_can_read(found->tensor->dtype))
@@ -142,7 +171,7 @@ static enum radish_status find_tensor(const struct model_file *file,
         bytes = device->ops->weight_bytes(device, &desc);
     }
     if (!mem_add_u64(list->device_bytes, bytes, &list->device_bytes) ||
-        !mem_add_u64(list->file_bytes, found->tensor->n_bytes, &list->file_bytes))
+        !mem_add_u64(list->file_bytes, count_file_bytes(found), &list->file_bytes))
         return error_set_field(err, RADISH_E_LIMIT, name, "%s: the sizes overflow", name);
     return RADISH_OK;
 }
@@ -174,11 +203,15 @@ static int compare_tensors(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* What is known to lie beside the weights without being one. */
+/* What is known to lie beside the weights without being one; the last two are masks of GPT-NeoX. */
 static bool is_expected(const char *name, const struct model_config *config) {
-    static const char inv_freq[] = ".rotary_emb.inv_freq";
-    size_t len = strlen(name), tail = sizeof inv_freq - 1;
-    if (len >= tail && !strcmp(name + len - tail, inv_freq)) return true;
+    static const char *const tails[] = {".rotary_emb.inv_freq", ".attention.bias",
+                                        ".attention.masked_bias"};
+    size_t len = strlen(name);
+    for (size_t i = 0; i < sizeof tails / sizeof *tails; i++) {
+        size_t tail = strlen(tails[i]);
+        if (len >= tail && !strcmp(name + len - tail, tails[i])) return true;
+    }
     if (!strncmp(name, "rope_f", 6)) return true; /* rope_freqs, rope_factors_long, ..._short */
     return config->is_tied && !strcmp(name, "lm_head.weight");
 }
@@ -214,17 +247,49 @@ enum radish_status weights_plan(const struct model_file *file, const struct mode
     return status;
 }
 
-static enum radish_status load_vector(struct device *device, const struct found *found,
-                                      float **field, struct radish_error *err) {
+static uint32_t tensor_row(const struct arch_slice *slice, uint32_t i) {
+    return slice->first + i / slice->block * slice->stride + i % slice->block;
+}
+
+static enum radish_status load_vector(struct device *device, const struct model_config *config,
+                                      const struct found *found, float **field,
+                                      struct radish_error *err) {
+    const enum tensor_use use = found->row->use;
+    const bool is_last = use == TENSOR_LAST_NORM || use == TENSOR_LAST_BIAS;
+    const float offset =
+        use == TENSOR_NORM || use == TENSOR_LAST_NORM ? (float)config->norm_offset : 0;
+    const float scale = is_last ? (float)config->logit_scale : 1;
     size_t bytes = found->n_out * sizeof(float);
     void *address = NULL;
-    float *host = mem_alloc(found->n_out, sizeof(float));
+    float *host = mem_alloc(found->slice.total, sizeof(float));
     if (!host) return error_nomem(err);
-    dtype_to_f32(found->tensor->dtype, found->tensor->data, host, found->n_out);
+    dtype_to_f32(found->tensor->dtype, found->tensor->data, host, found->slice.total);
+    for (uint32_t i = 0; i < found->n_out; i++) /* never reads what it has written */
+        host[i] = (host[tensor_row(&found->slice, i)] + offset) * scale;
     enum radish_status status = device->ops->mem_alloc(device, bytes, &address, err);
     if (status == RADISH_OK) device->ops->upload(device, address, host, bytes);
     free(host);
     *field = address;
+    return status;
+}
+
+/* A matrix whose rows lie together is read where it is; others are gathered first. */
+static enum radish_status load_matrix(struct device *device, const struct model_config *config,
+                                      const struct found *found, struct weight **field,
+                                      struct radish_error *err) {
+    struct weight_desc desc = describe(found, config);
+    const struct arch_slice *slice = &found->slice;
+    uint64_t row_bytes = found->tensor->n_bytes / slice->total;
+    const uint8_t *data = found->tensor->data;
+    desc.data = data + slice->first * row_bytes;
+    if (slice->block == found->n_out) return device->ops->weight_create(device, &desc, field, err);
+    uint8_t *rows = mem_alloc(found->n_out, (size_t)row_bytes);
+    if (!rows) return error_nomem(err);
+    for (uint32_t i = 0; i < found->n_out; i++)
+        memcpy(rows + i * row_bytes, data + tensor_row(slice, i) * row_bytes, (size_t)row_bytes);
+    desc.data = rows;
+    enum radish_status status = device->ops->weight_create(device, &desc, field, err);
+    free(rows);
     return status;
 }
 
@@ -241,17 +306,16 @@ static enum radish_status load_all(const struct model_file *file, const struct f
     for (size_t i = 0; i < list->n; i++) {
         const struct found *found = &list->items[i];
         void *field = field_of(weights, found->row, found->layer);
-        struct weight_desc desc = describe(found, weights->config);
         enum radish_status status =
             is_vector(found->row)
-                ? load_vector(weights->device, found, field, err)
-                : weights->device->ops->weight_create(weights->device, &desc, field, err);
+                ? load_vector(weights->device, weights->config, found, field, err)
+                : load_matrix(weights->device, weights->config, found, field, err);
         model_file_release(file, found->tensor);
         if (status != RADISH_OK) {
             error_prefix(err, "tensor %s", found->tensor->name);
             return status;
         }
-        bytes_done += found->tensor->n_bytes;
+        bytes_done += count_file_bytes(found);
         if (progress) progress(user, bytes_done, list->file_bytes);
     }
     if (weights->config->is_tied) weights->output = weights->embedding;

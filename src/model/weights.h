@@ -14,8 +14,10 @@
 #include "model/config.h"
 
 struct layer_weights {
-    float *attn_norm, *ffn_norm; /* [hidden_dim] */
-    float *q_norm, *k_norm;      /* [head_dim] or NULL */
+    float *attn_norm, *ffn_norm;           /* [hidden_dim] before attention and feed-forward */
+    float *attn_norm_bias, *ffn_norm_bias; /* or NULL */
+    float *attn_post_norm, *ffn_post_norm; /* of what they add to x; or NULL */
+    float *q_norm, *k_norm;                /* [head_dim], or as wide as Q and K; or NULL */
     struct weight *q, *k, *v,
         *o; /* [n_heads * head_dim, hidden], ..., [hidden, n_heads * v_head_dim] */
     float *q_bias, *k_bias, *v_bias, *o_bias; /* or NULL */
@@ -29,7 +31,9 @@ struct weights {
     uint32_t n_layers;
     struct weight *embedding;     /* [n_vocab, hidden] */
     struct weight *output;        /* [n_vocab, hidden]; == embedding when tied */
+    float *output_bias;           /* [n_vocab] or NULL */
     float *output_norm;           /* [hidden] */
+    float *output_norm_bias;      /* [hidden] or NULL */
     struct layer_weights *layers; /* [n_layers] */
     uint64_t bytes;               /* on the device */
 };

@@ -29,6 +29,32 @@ def test_bench_sched_prints_what_a_step_costs(ok):
     assert any(row.get("cached") == 999 for row in rows)
 
 
+def test_bench_kernels_prints_rope_fused_unfused_and_a_floor(ok):
+    lines = ok("bench", "kernels", "--op", "rope_kv_store", "--json").splitlines()
+    limits, rows = json.loads(lines[0]), [json.loads(line) for line in lines[1:]]
+    assert limits["read_gbs"] > 0 and limits["threads"] >= 1 and "rope_kv_store=" in limits["kernels"]
+    assert [row["T"] for row in rows] == [2**i for i in range(11)] * 3
+    assert sorted({row["shape"] for row in rows}) == ["16/2/64", "16/8/128", "32/8/128"]
+    assert {(row["op"], row["dtype"]) for row in rows} == {("rope_kv_store", "BF16")}
+    assert all(row[name] > 0 for row in rows for name in ("fused_ns", "unfused_ns", "floor_ns"))
+
+
+def test_bench_kernels_holds_an_operation_against_the_limits_of_the_machine(ok):
+    lines = ok("bench", "kernels", "--op", "rmsnorm", "--threads", "1", "--json").splitlines()
+    limits, rows = json.loads(lines[0]), [json.loads(line) for line in lines[1:]]
+    assert limits["threads"] == 1
+    assert [row["T"] for row in rows] == [1, 4, 16, 64, 256, 1024]
+    for row in rows:
+        assert row["ns"] > 0 and row["bytes"] == 8192 * row["T"]
+        assert abs(row["read_percent"] - 100 * row["bytes"] / row["ns"] / limits["read_gbs"]) < 1
+
+
+def test_bench_kernels_refuses_types_that_it_would_not_measure(refused):
+    assert "must be one of F32, F16" in refused("bench", "kernels", "--dtype", "q9")
+    assert "rmsnorm is measured in F32" in refused("bench", "kernels", "--op", "rmsnorm", "--dtype", "q8_0")
+    assert "--op is one of" in refused("bench", "kernels", "--op", "softmax")
+
+
 def test_bench_names_its_benchmarks_when_asked_for_none_or_another(refused):
     assert "which benchmark? There is: one-batch, serving, radix, sched" in refused("bench")
     assert "no benchmark is named 'nonsense'; there is: one-batch, serving, radix, sched" in refused("bench", "nonsense")

@@ -68,6 +68,27 @@ def test_a_kernel_can_be_forced(logits, llama):
     assert "matmul" in logits(llama, [5, 6, 7], "--kernel", "matmul=ref")[2]["kernels"]
 
 
+def has_vector_kernels(radish):
+    return b"rope_kv_store__avx" in radish("info").stdout
+
+
+def test_rope_fused_unfused_and_plain_give_the_same_bits(logits, model, radish):
+    ids = golden(model, "prompt.2")
+    whole = logits(model, ids)[1]
+    variants = ["ref", "unfused"] if has_vector_kernels(radish) else ["ref"]
+    for variant in variants:
+        _, got, metadata = logits(model, ids, "--kernel", f"rope_kv_store={variant}")
+        assert got == whole and f"rope_kv_store__{variant}" in metadata["kernels"].replace("avx512_", "").replace("avx2_", "")
+
+
+def test_the_log_tells_whether_the_fused_rope_kernel_is_in_use(radish, llama):
+    def log(*flags):
+        return radish("run", llama, "-p", "x", "-n", "1", "--log-level", "info", *flags).stderr.decode()
+    if has_vector_kernels(radish):
+        assert "Custom RoPE kernel enabled: kv_f32_rope_kv_store__avx" in log()
+    assert "Custom RoPE kernel enabled" not in log("--kernel", "rope_kv_store=ref")
+
+
 def test_logits_refuse_an_id_that_the_model_lacks(radish, llama, tmp_path):
     done = radish("logits", llama, "--tokens", "1,512", "--out", tmp_path / "x")
     assert done.returncode == 1 and b"512" in done.stderr

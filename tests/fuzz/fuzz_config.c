@@ -34,7 +34,13 @@ static void read_config(const struct model_file *file) {
         if (!config->arch || config->n_layers < 1 || config->n_layers > CONFIG_LAYERS_MAX) abort();
         if (config->rotary_dim > config->head_dim || config->n_eos_ids > CONFIG_EOS_MAX) abort();
         for (uint32_t i = 0; i < config->n_layers; i++)
-            if (!config->n_heads[i] || !config->n_kv_heads[i]) abort();
+            if (!config->n_heads[i] || !config->n_kv_heads[i] ||
+                config->window[i] >= config->context_trained)
+                abort();
+        const double scales[] = {config->attention_scale, config->embedding_scale,
+                                 config->logit_scale, config->norm_eps + 1};
+        for (size_t i = 0; i < sizeof scales / sizeof *scales; i++)
+            if (!(scales[i] > 0 && scales[i] < 1e30)) abort();
     }
     free(config);
 }

@@ -15,11 +15,10 @@
 
 static void check_row(void **state) {
     static void (*const checks[KERNEL_OP_COUNT])(const struct kernel_row *) = {
-        [KERNEL_OP_EMBED] = check_embed,
-        [KERNEL_OP_RMSNORM] = check_rmsnorm,
-        [KERNEL_OP_MATMUL] = check_matmul,
-        [KERNEL_OP_SILU_MUL] = check_silu_mul,
-        [KERNEL_OP_ROPE_KV_STORE] = check_rope_kv_store,
+        [KERNEL_OP_EMBED] = check_embed,         [KERNEL_OP_RMSNORM] = check_rmsnorm,
+        [KERNEL_OP_MATMUL] = check_matmul,       [KERNEL_OP_LAYERNORM] = check_layernorm,
+        [KERNEL_OP_SILU_MUL] = check_silu_mul,   [KERNEL_OP_ACTIVATE] = check_activate,
+        [KERNEL_OP_SOFT_CAP] = check_soft_cap,   [KERNEL_OP_ROPE_KV_STORE] = check_rope_kv_store,
         [KERNEL_OP_ATTENTION] = check_attention,
     };
     const struct kernel_row *row = *state;

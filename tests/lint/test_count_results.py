@@ -117,8 +117,8 @@ covered: models/llama opened 1
 covered: models/llama logits 2
 covered: models/llama greedy 1
 covered: models/llama answers 1
-covered: models/phi opened 1
-covered: models/phi refused 1
+covered: models/mixtral opened 1
+covered: models/mixtral refused 1
 covered: tokenizers/qwen3/golden.json encode 2
 covered: tokenizers/qwen3/golden.json encode-gguf 1
 covered: tokenizers/qwen3/golden.json chat-ids 1
@@ -129,7 +129,7 @@ covered: tokenizers/qwen3/golden.json chat-texts 2
 covered: templates/templates.json renders 3
 covered: quants/quants.gguf q.f16 1
 """}
-PENDING = {"models/phi": "a reason", "quants/quants.gguf q.mxfp4": "a reason"}
+PENDING = {"models/mixtral": "a reason", "quants/quants.gguf q.mxfp4": "a reason"}
 
 
 class Data:
@@ -137,7 +137,7 @@ class Data:
 
     def __init__(self, folder):
         self.root, self.copies = folder / "conformance", folder / "data"
-        for name in ("llama", "phi"):
+        for name in ("llama", "mixtral"):
             write_safetensors(self.root / f"models/{name}/golden.safetensors", "prompt.0", "logits.0", "logits.1", "greedy.0", "gap.0")
             (self.root / f"models/{name}/config.json").write_text("{}")
         write_gguf(self.root / "quants/quants.gguf", "q.f16", "q.mxfp4")
@@ -184,8 +184,8 @@ def test_full_coverage_has_no_problems(data):
     ("covered: quants/quants.gguf q.f16 1", "q.f16 1", "quants/quants.gguf q.f16: 0 of 1 compared"),
     ("quants/quants.gguf q.f16 1", "quants/quants.gguf q.f16 1\ncovered: quants/quants.gguf q.mxfp4 1",
      "quants/quants.gguf q.mxfp4: is covered; take it out of PENDING"),
-    ("models/phi refused 1", "models/phi logits 2", "models/phi logits: is covered; take it out of PENDING"),
-    ("covered: models/phi refused 1", "", "models/phi: is in PENDING, but no test saw it refused"),
+    ("models/mixtral refused 1", "models/mixtral logits 2", "models/mixtral logits: is covered; take it out of PENDING"),
+    ("covered: models/mixtral refused 1", "", "models/mixtral: is in PENDING, but no test saw it refused"),
     ("models/llama greedy 1", "models/llama greedy 1\ncovered: models/gone logits 2",
      "models/gone logits: is said to be covered, but the data has no such answers"),
 ])

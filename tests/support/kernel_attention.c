@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-enum { SEQS_MAX = 4 };
+enum { SEQS_MAX = 20 };
 
 struct attention_case {
     const struct kernel_devices *devices;
@@ -21,6 +21,7 @@ struct attention_case {
     uint32_t window;
     float soft_cap;
     uint32_t n_seqs, kv_len[SEQS_MAX], n_rows[SEQS_MAX];
+    uint32_t n_shared[SEQS_MAX]; /* first slots that are those of sequence 0 */
     /* made by prepare */
     uint32_t n_tokens, n_slots, q_stride, out_stride;
     uint32_t *slots[SEQS_MAX];
@@ -53,11 +54,22 @@ static void deal_slots(struct attention_case *c) {
             c->slots[s][i] = (uint32_t)((uint64_t)next * step % c->n_slots);
             next++;
         }
+        if (s) memcpy(c->slots[s], c->slots[0], c->n_shared[s] * sizeof(uint32_t));
     }
+}
+
+/* What has left the window of a sequence's first row may belong to others by now: no kernel may
+ * look there. */
+static void take_slots_away(struct attention_case *c) {
+    if (!c->window) return;
+    for (uint32_t s = 0; s < c->n_seqs; s++)
+        for (uint32_t i = 0; i + c->window + c->n_rows[s] <= c->kv_len[s]; i++)
+            c->slots[s][i] = UINT32_MAX - i;
 }
 
 static void prepare(struct attention_case *c) {
     deal_slots(c);
+    take_slots_away(c);
     c->n_tokens = 0;
     for (uint32_t s = 0; s < c->n_seqs; s++) c->n_tokens += c->n_rows[s];
     c->q_stride = c->n_heads * c->head_dim + 2;
@@ -206,9 +218,9 @@ static void check_case(struct attention_case c) {
 }
 
 static void check_shapes(const struct kernel_devices *devices, enum dtype dtype) {
-    static const uint32_t dims[] = {16, 20, 64, 96, 128, 256};
+    static const uint32_t dims[] = {16, 20, 64, 80, 96, 112, 128, 256};
     static const uint32_t heads[][2] = {{9, 3}, {4, 4}, {14, 2}, {8, 1}};
-    for (int d = 0; d < 6; d++) {
+    for (int d = 0; d < 8; d++) {
         for (int h = 0; h < 4; h++) {
             check_case((struct attention_case){.devices = devices,
                                                .n_heads = heads[h][0],
@@ -233,8 +245,8 @@ static void check_lengths(const struct kernel_devices *devices, enum dtype dtype
                                        .dtype = dtype};
     struct attention_case c = few;
     c.n_seqs = 4;
-    memcpy(c.kv_len, (uint32_t[]){1023, 1024, 1025, 3079}, sizeof c.kv_len);
-    memcpy(c.n_rows, (uint32_t[]){1, 3, 2, 1}, sizeof c.n_rows);
+    memcpy(c.kv_len, (uint32_t[]){1023, 1024, 1025, 3079}, 4 * sizeof(uint32_t));
+    memcpy(c.n_rows, (uint32_t[]){1, 3, 2, 1}, 4 * sizeof(uint32_t));
     check_case(c);
     c = few;
     c.n_seqs = 1;
@@ -242,15 +254,84 @@ static void check_lengths(const struct kernel_devices *devices, enum dtype dtype
     check_case(c);
     c.kv_len[0] = 1100, c.n_rows[0] = 90; /* a chunk across the border */
     check_case(c);
-    for (int i = 0; i < 3; i++) { /* sliding windows: inside, across and over a segment */
-        c.window = (uint32_t[]){5, 1024, 1500}[i];
-        c.kv_len[0] = 2100, c.n_rows[0] = 60;
+}
+
+/* Sliding windows: of one key, inside a segment, a segment, across several; in chunks and in single
+ * rows, with and without a soft cap. */
+static void check_windows(const struct kernel_devices *devices, enum dtype dtype) {
+    static const uint32_t windows[] = {1, 5, 16, 1023, 1024, 1025, 1500};
+    for (int i = 0; i < 7; i++) {
+        check_case((struct attention_case){.devices = devices,
+                                           .n_heads = 4,
+                                           .n_kv_heads = 2,
+                                           .head_dim = 16,
+                                           .v_head_dim = 16,
+                                           .dtype = dtype,
+                                           .window = windows[i],
+                                           .soft_cap = i % 2 ? 2.0f : 0.0f,
+                                           .n_seqs = 3,
+                                           .kv_len = {2100, 3079, 40},
+                                           .n_rows = {60, 1, 40}});
+    }
+}
+
+/* Caps that bend all scores, some of them and none; a window beside them. */
+static void check_soft_caps(const struct kernel_devices *devices, enum dtype dtype) {
+    static const uint32_t dims[] = {20, 64, 80, 112, 256};
+    for (int i = 0; i < 5; i++) {
+        check_case((struct attention_case){.devices = devices,
+                                           .n_heads = 6,
+                                           .n_kv_heads = 2,
+                                           .head_dim = dims[i],
+                                           .v_head_dim = dims[i],
+                                           .dtype = dtype,
+                                           .window = i % 2 ? 12 : 0,
+                                           .soft_cap = (float[]){0.01f, 1.5f, 50.0f}[i % 3],
+                                           .n_seqs = 3,
+                                           .kv_len = {70, 33, 17},
+                                           .n_rows = {70, 1, 5}});
+    }
+}
+
+/* Single rows whose tables begin alike are walked together. Their common prefix ends inside a block
+ * and inside a segment, or differs from row to row; some have only a little in common, or are
+ * shorter than the prefix of the others; windows cut it. Two heads of K and V, so that a part has
+ * several of each. */
+static void check_shared(const struct kernel_devices *devices, enum dtype dtype) {
+    const struct attention_case few = {.devices = devices,
+                                       .n_heads = 6,
+                                       .n_kv_heads = 2,
+                                       .head_dim = 16,
+                                       .v_head_dim = 16,
+                                       .dtype = dtype,
+                                       .n_seqs = 6,
+                                       .kv_len = {200, 190, 150, 250, 70, 129},
+                                       .n_rows = {1, 1, 1, 1, 1, 9},
+                                       .n_shared = {0, 140, 128, 190, 64, 100}};
+    struct attention_case c = few;
+    check_case(c);
+    c.window = 90;
+    check_case(c);
+    c = few;
+    memcpy(c.kv_len, (uint32_t[]){2300, 2100, 2047, 1300, 2200, 40}, 6 * sizeof(uint32_t));
+    memcpy(c.n_shared, (uint32_t[]){0, 2000, 1100, 1024, 1030, 40}, 6 * sizeof(uint32_t));
+    c.n_rows[5] = 1;
+    check_case(c);
+    c.window = 1200;
+    check_case(c);
+    /* More than a part holds, of one and of many heads. */
+    for (int i = 0; i < 2; i++) {
+        c = few;
+        c.n_heads = i ? 16 : 3;
+        c.n_kv_heads = i ? 2 : 3;
+        c.n_seqs = SEQS_MAX;
+        for (uint32_t s = 0; s < SEQS_MAX; s++) {
+            c.kv_len[s] = 180 + s;
+            c.n_shared[s] = s % 5 ? 130 + s % 3 : 0;
+            c.n_rows[s] = 1;
+        }
         check_case(c);
     }
-    c.window = 0;
-    c.soft_cap = 1.5f;
-    c.kv_len[0] = 70, c.n_rows[0] = 70;
-    check_case(c);
 }
 
 void check_attention(const struct kernel_row *row) {
@@ -266,6 +347,9 @@ void check_attention(const struct kernel_row *row) {
         if (!(row->formats & dtypes[t].format)) continue;
         check_shapes(&devices, dtypes[t].dtype);
         check_lengths(&devices, dtypes[t].dtype);
+        check_windows(&devices, dtypes[t].dtype);
+        check_soft_caps(&devices, dtypes[t].dtype);
+        check_shared(&devices, dtypes[t].dtype);
     }
     check_close(&devices);
 }

@@ -42,11 +42,23 @@ struct device *check_open_device(const char *choice, uint32_t n_threads,
     return device;
 }
 
+/* The plain C variant of the row's bit class. */
+static const struct kernel_row *find_ref(const struct kernel_row *row) {
+    uint32_t n_rows;
+    const struct kernel_row *rows = registry_rows(&n_rows);
+    for (uint32_t i = 0; i < n_rows; i++)
+        if (rows[i].op == row->op && rows[i].isa == CPU_ISA_REF &&
+            (rows[i].formats & row->formats) && !strcmp(rows[i].bit_class, row->bit_class))
+            return &rows[i];
+    fail_msg("%s: its bit class %s has no plain C variant", row->name, row->bit_class);
+    return NULL;
+}
+
 void check_open(const struct kernel_row *row, enum radish_precision precision,
                 struct kernel_devices *devices_out) {
     char choice[96], ref[96];
     snprintf(choice, sizeof choice, "%s=%s", kernel_op_name(row->op), row->name);
-    snprintf(ref, sizeof ref, "%s=ref", kernel_op_name(row->op));
+    snprintf(ref, sizeof ref, "%s=%s", kernel_op_name(row->op), find_ref(row)->name);
     *devices_out = (struct kernel_devices){.row = row, .precision = precision};
     devices_out->one = check_open_device(choice, 1, precision);
     devices_out->two = check_open_device(choice, 2, precision);

@@ -49,6 +49,9 @@ void check_embed(const struct kernel_row *row);
 void check_rmsnorm(const struct kernel_row *row);
 void check_matmul(const struct kernel_row *row);
 void check_silu_mul(const struct kernel_row *row);
+void check_layernorm(const struct kernel_row *row);
+void check_activate(const struct kernel_row *row);
+void check_soft_cap(const struct kernel_row *row);
 void check_rope_kv_store(const struct kernel_row *row);
 void check_attention(const struct kernel_row *row);
 

@@ -1,18 +1,14 @@
-/* kernel_rows.c - embed, rmsnorm, silu_mul and rope_kv_store against double arithmetic, and bit for
- * bit across variants, threads and batches. */
-#include "base/mem.h"
+/* kernel_rows.c - embed, rmsnorm and silu_mul against double arithmetic, and bit for bit across
+ * variants, threads and batches. */
 #include "kernel/cpu/unpack.h"
 #include "kernel_check.h"
 
 #include <math.h>
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -78,10 +74,26 @@ void check_embed(const struct kernel_row *row) {
 
 static void run_rmsnorm(struct device *device, const float *x, const float *w, float *y,
                         uint32_t n_rows, uint32_t width, uint32_t stride) {
-    const struct rmsnorm_args args = {x, w, y, n_rows, width, stride, stride, 1e-5f};
+    const struct rmsnorm_args args = {x, w, y, n_rows, width, stride, stride, 1e-5f, false};
     device->ops->step_begin(device);
     device->ops->rmsnorm(device, &args);
     finish_step(device);
+}
+
+/* y += what rmsnorm gives, one rounding: as the two would do one after the other. */
+static void check_norm_added(struct device *device, const float *x, const float *w,
+                             const float *normed, uint32_t n_rows, uint32_t width,
+                             uint32_t stride) {
+    const size_t n = (size_t)n_rows * stride;
+    float *y = check_floats(n), *expected = check_floats(n);
+    for (uint32_t r = 0; r < n_rows; r++) check_fill(y + (size_t)r * stride, width, 210 + r, 3.0f);
+    for (size_t i = 0; i < n; i++) expected[i] = isnan(y[i]) ? y[i] : y[i] + normed[i];
+    const struct rmsnorm_args args = {x, w, y, n_rows, width, stride, stride, 1e-5f, true};
+    device->ops->step_begin(device);
+    device->ops->rmsnorm(device, &args);
+    finish_step(device);
+    check_same_bits(y, expected, n * sizeof *y, "added");
+    free(expected), free(y);
 }
 
 static void check_norm(const struct kernel_devices *devices, uint32_t n_rows, uint32_t width) {
@@ -110,6 +122,7 @@ static void check_norm(const struct kernel_devices *devices, uint32_t n_rows, ui
     check_same_bits(other, y, bytes, "two threads");
     run_rmsnorm(devices->ref, x, w, other, n_rows, width, stride);
     check_same_bits(other, y, bytes, "plain C");
+    check_norm_added(devices->two, x, w, y, n_rows, width, stride);
     const size_t last = (size_t)(n_rows - 1) * stride;
     run_rmsnorm(devices->two, x + last, w, x + last, 1, width, stride); /* alone, in place */
     check_same_bits(x + last, y + last, width * sizeof *x, "a row alone, in place");
@@ -173,242 +186,5 @@ void check_silu_mul(const struct kernel_row *row) {
     check_open(row, RADISH_PRECISION_FAST, &devices);
     for (int b = 0; b < N_BATCHES; b++)
         for (int i = 0; i < N_WIDTHS; i++) check_silu(&devices, batches[b], widths[i]);
-    check_close(&devices);
-}
-
-/* ---- rope_kv_store ---- */
-
-enum { ROPE_ROWS = 7, ROPE_SLOTS = 12, ROPE_POSITIONS = 131072 };
-static const int32_t rope_positions[ROPE_ROWS] = {0, 1, 4095, 131071, 77, 77, 1000};
-static const int32_t rope_slots[ROPE_ROWS] = {1, 11, 5, 4, -1, 7, 2};
-
-struct rope_case {
-    const struct kernel_devices *devices;
-    uint32_t n_heads, n_kv_heads, head_dim, v_head_dim, rotary_dim;
-    enum dtype dtype;
-    bool is_interleaved;
-    float *table, *q, *k, *v;
-    uint32_t q_stride, k_stride, v_stride;
-    size_t k_bytes, v_bytes; /* of the pools */
-};
-
-struct rope_result {
-    float *q;
-    uint8_t *k_pool, *v_pool;
-};
-
-static double pool_value(const void *pool, enum dtype dtype, size_t i) {
-    float value;
-    dtype_to_f32(dtype, (const uint8_t *)pool + i * dtype_block_bytes(dtype), &value, 1);
-    return (double)value;
-}
-
-static struct rope_result run_rope(const struct rope_case *c, struct device *device, uint32_t first,
-                                   uint32_t n_rows) {
-    struct rope_result out = {malloc((size_t)ROPE_ROWS * c->q_stride * sizeof(float)),
-                              malloc(c->k_bytes), malloc(c->v_bytes)};
-    assert_true(out.q && out.k_pool && out.v_pool);
-    memcpy(out.q, c->q, (size_t)ROPE_ROWS * c->q_stride * sizeof(float));
-    memset(out.k_pool, 0xA5, c->k_bytes);
-    memset(out.v_pool, 0x5A, c->v_bytes);
-    const struct rope_kv_store_args args = {.q = out.q + (size_t)first * c->q_stride,
-                                            .k = c->k + (size_t)first * c->k_stride,
-                                            .v = c->v + (size_t)first * c->v_stride,
-                                            .positions = rope_positions + first,
-                                            .slots = rope_slots + first,
-                                            .rope_table = c->table,
-                                            .k_pool = out.k_pool,
-                                            .v_pool = out.v_pool,
-                                            .n_rows = n_rows,
-                                            .q_stride = c->q_stride,
-                                            .k_stride = c->k_stride,
-                                            .v_stride = c->v_stride,
-                                            .n_heads = c->n_heads,
-                                            .n_kv_heads = c->n_kv_heads,
-                                            .head_dim = c->head_dim,
-                                            .v_head_dim = c->v_head_dim,
-                                            .rotary_dim = c->rotary_dim,
-                                            .n_slots = ROPE_SLOTS,
-                                            .n_positions = ROPE_POSITIONS,
-                                            .kv_dtype = (int32_t)c->dtype,
-                                            .is_interleaved = c->is_interleaved};
-    device->ops->step_begin(device);
-    device->ops->rope_kv_store(device, &args);
-    finish_step(device);
-    return out;
-}
-
-static void free_rope(struct rope_result *r) {
-    free(r->q), free(r->k_pool), free(r->v_pool);
-}
-
-/* Element d of a head after rotation, in double, and the size of the terms it is made of. */
-static double rotated(const struct rope_case *c, const float *head, uint32_t d, const float *table,
-                      double *size_out) {
-    const uint32_t half = c->rotary_dim / 2;
-    *size_out = 0;
-    if (d >= c->rotary_dim) return (double)head[d];
-    const uint32_t pair = c->is_interleaved ? d / 2 : d % half;
-    const bool is_second = c->is_interleaved ? d % 2 : d >= half;
-    const double x = (double)head[c->is_interleaved ? 2 * pair : pair];
-    const double y = (double)head[c->is_interleaved ? 2 * pair + 1 : pair + half];
-    const double cosine = (double)table[pair], sine = (double)table[half + pair];
-    *size_out = fabs(x) + fabs(y);
-    return is_second ? x * sine + y * cosine : x * cosine - y * sine;
-}
-
-static void compare_rope(const struct rope_case *c, const struct rope_result *r) {
-    const double tolerance = c->devices->row->tolerance;
-    const double rounding = c->dtype == RADISH_DTYPE_F32   ? 0
-                            : c->dtype == RADISH_DTYPE_F16 ? 0x1p-11
-                                                           : 0x1p-8;
-    for (uint32_t row = 0; row < ROPE_ROWS; row++) {
-        const float *table = c->table + (size_t)rope_positions[row] * c->rotary_dim;
-        double size;
-        for (uint32_t i = 0; i < c->n_heads * c->head_dim; i++) {
-            const size_t at = (size_t)row * c->q_stride + i;
-            const double expected =
-                rotated(c, c->q + at - i % c->head_dim, i % c->head_dim, table, &size);
-            check_close_to((double)r->q[at], expected, tolerance * size, "q", at);
-        }
-        if (rope_slots[row] < 0) continue;
-        for (uint32_t i = 0; i < c->n_kv_heads * c->head_dim; i++) {
-            const float *head = c->k + (size_t)row * c->k_stride + i - i % c->head_dim;
-            const double expected = rotated(c, head, i % c->head_dim, table, &size);
-            const size_t at = (size_t)rope_slots[row] * c->n_kv_heads * c->head_dim + i;
-            check_close_to(pool_value(r->k_pool, c->dtype, at), expected,
-                           tolerance * size + rounding * fabs(expected) + 1e-7, "k", at);
-        }
-        for (uint32_t i = 0; i < c->n_kv_heads * c->v_head_dim; i++) {
-            const size_t at = (size_t)rope_slots[row] * c->n_kv_heads * c->v_head_dim + i;
-            const double expected = (double)c->v[(size_t)row * c->v_stride + i];
-            check_close_to(pool_value(r->v_pool, c->dtype, at), expected,
-                           rounding * fabs(expected) + (rounding > 0 ? 1e-7 : 0), "v", at);
-        }
-    }
-}
-
-static void check_untouched_slots(const struct rope_case *c, const struct rope_result *r) {
-    for (int32_t slot = 0; slot < ROPE_SLOTS; slot++) {
-        bool is_named = false;
-        for (int i = 0; i < ROPE_ROWS; i++) is_named |= rope_slots[i] == slot;
-        const size_t k = c->k_bytes / ROPE_SLOTS, v = c->v_bytes / ROPE_SLOTS;
-        for (size_t i = 0; i < k && !is_named; i++)
-            assert_int_equal(r->k_pool[(size_t)slot * k + i], 0xA5);
-        for (size_t i = 0; i < v && !is_named; i++)
-            assert_int_equal(r->v_pool[(size_t)slot * v + i], 0x5A);
-    }
-}
-
-static void compare_rope_bits(const struct rope_case *c, const struct rope_result *expected) {
-    struct device *const devices[] = {c->devices->two, c->devices->ref};
-    const size_t q_row = c->q_stride * sizeof(float);
-    for (int i = 0; i < 2; i++) {
-        struct rope_result r = run_rope(c, devices[i], 0, ROPE_ROWS);
-        check_same_bits(r.q, expected->q, ROPE_ROWS * q_row, "q: threads or plain C");
-        check_same_bits(r.k_pool, expected->k_pool, c->k_bytes, "k: threads or plain C");
-        check_same_bits(r.v_pool, expected->v_pool, c->v_bytes, "v: threads or plain C");
-        free_rope(&r);
-    }
-    struct rope_result alone = run_rope(c, c->devices->one, 3, 1);
-    const size_t k_slot = c->k_bytes / ROPE_SLOTS, v_slot = c->v_bytes / ROPE_SLOTS;
-    check_same_bits((char *)alone.q + 3 * q_row, (char *)expected->q + 3 * q_row, q_row, "q alone");
-    check_same_bits(alone.k_pool + 4 * k_slot, expected->k_pool + 4 * k_slot, k_slot, "k alone");
-    check_same_bits(alone.v_pool + 4 * v_slot, expected->v_pool + 4 * v_slot, v_slot, "v alone");
-    free_rope(&alone);
-}
-
-static void fill_table(const struct rope_case *c) {
-    for (int r = 0; r < ROPE_ROWS; r++) {
-        float *row = c->table + (size_t)rope_positions[r] * c->rotary_dim;
-        for (uint32_t d = 0; d < c->rotary_dim / 2; d++) {
-            const double angle = rope_positions[r] * pow(10000.0, -2.0 * d / c->rotary_dim);
-            row[d] = (float)cos(angle);
-            row[c->rotary_dim / 2 + d] = (float)sin(angle);
-        }
-    }
-}
-
-static void check_rope(struct rope_case c) {
-    const size_t elem_bytes = dtype_block_bytes(c.dtype);
-    const size_t table_bytes = (size_t)ROPE_POSITIONS * c.rotary_dim * sizeof(float);
-    c.q_stride = c.n_heads * c.head_dim + 5;
-    c.k_stride = c.n_kv_heads * c.head_dim + 1;
-    c.v_stride = c.n_kv_heads * c.v_head_dim + 3;
-    c.k_bytes = (size_t)ROPE_SLOTS * c.n_kv_heads * c.head_dim * elem_bytes;
-    c.v_bytes = (size_t)ROPE_SLOTS * c.n_kv_heads * c.v_head_dim * elem_bytes;
-    c.table = mem_aligned_alloc(table_bytes);
-    c.q = check_floats((size_t)ROPE_ROWS * c.q_stride);
-    c.k = check_floats((size_t)ROPE_ROWS * c.k_stride);
-    c.v = check_floats((size_t)ROPE_ROWS * c.v_stride);
-    assert_non_null(c.table);
-    fill_table(&c);
-    check_fill(c.q, (size_t)ROPE_ROWS * c.q_stride, 41, 3.0f);
-    check_fill(c.k, (size_t)ROPE_ROWS * c.k_stride, 42, 3.0f);
-    check_fill(c.v, (size_t)ROPE_ROWS * c.v_stride, 43, 3.0f);
-
-    struct rope_result r = run_rope(&c, c.devices->one, 0, ROPE_ROWS);
-
-    compare_rope(&c, &r);
-    check_untouched_slots(&c, &r);
-    compare_rope_bits(&c, &r);
-    free_rope(&r);
-    free(c.v), free(c.k), free(c.q);
-    mem_aligned_free(c.table, table_bytes);
-}
-
-/* A slot or position out of range must stop the process, not write. */
-static void check_refused(struct device *device, int32_t position, int32_t slot) {
-    float q[16] = {0}, k[16] = {0}, v[16] = {0}, table[32] = {0};
-    float k_pool[4 * 16] = {0}, v_pool[4 * 16] = {0};
-    const pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        if (!freopen("/dev/null", "w", stderr)) _exit(1);
-        signal(SIGABRT, SIG_DFL);
-        const struct rope_kv_store_args args = {
-            q, k, v,  &position, &slot, table, k_pool, v_pool,           1,    16, 16, 16,
-            1, 1, 16, 16,        16,    4,     2,      RADISH_DTYPE_F32, false};
-        device->ops->step_begin(device);
-        device->ops->rope_kv_store(device, &args);
-        _exit(0);
-    }
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGABRT)
-        fail_msg("slot %d, position %d did not abort", slot, position);
-}
-
-void check_rope_kv_store(const struct kernel_row *row) {
-    static const uint32_t dims[] = {16, 64, 96, 128, 256};
-    static const uint32_t heads[][2] = {{32, 8}, {16, 8}, {16, 2}, {14, 2}};
-    static const enum dtype dtypes[] = {RADISH_DTYPE_F32, RADISH_DTYPE_F16, RADISH_DTYPE_BF16};
-    struct kernel_devices devices;
-    check_open(row, RADISH_PRECISION_FAST, &devices);
-    for (int d = 0; d < 5; d++) {
-        for (int h = 0; h < 4; h++) {
-            for (int t = 0; t < 3; t++) {
-                struct rope_case c = {.devices = &devices,
-                                      .n_heads = heads[h][0],
-                                      .n_kv_heads = heads[h][1],
-                                      .head_dim = dims[d],
-                                      .v_head_dim = dims[d],
-                                      .rotary_dim = dims[d],
-                                      .dtype = dtypes[t],
-                                      .is_interleaved = (d + h) % 2};
-                check_rope(c);
-                if (h != 0) continue;
-                c.rotary_dim = dims[d] / 4 * 2; /* partial rotation, both pairings */
-                check_rope(c);
-                c.is_interleaved = !c.is_interleaved;
-                c.v_head_dim = dims[d] / 2;
-                check_rope(c);
-            }
-        }
-    }
-    check_refused(devices.one, 0, 4);
-    check_refused(devices.one, 0, -2);
-    check_refused(devices.one, 2, 0);
-    check_refused(devices.one, -1, 0);
     check_close(&devices);
 }

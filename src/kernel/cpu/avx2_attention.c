@@ -1,12 +1,13 @@
 /* avx2_attention.c - one segment of attention on 8 lanes: the algorithm is in lanes_attention.h,
  * this file says what a vector is.
  *
- * Scores: 4 queries times 16 keys are 8 chains of FMAs (8 of 16 registers), as many as the latency
- * of an FMA needs. Outputs: 4 queries times 2 vectors, or one query times 4 at the diagonal. */
+ * Scores: 6 queries times 2 vectors of keys are 12 chains of FMAs; outputs likewise. Few queries
+ * (a decode step) take 4 vectors each. A transpose reads 16 bytes of 8 keys: two keys side by side
+ * in a vector, so that all its shuffles stay within halves. */
 #include "avx2_exp.h"
 #include "avx2_tile.h"
 
-enum { LANES = 8, SCORE_QUERIES = 4, VALUE_QUERIES = 4, VALUE_VECS = 2 };
+enum { LANES = 8, WIDE_VECS = 2 };
 typedef __m256 vec;
 
 #define vec_set1  _mm256_set1_ps
@@ -20,6 +21,62 @@ typedef __m256 vec;
 #define vec_max   _mm256_max_ps
 #define vec_exp   avx2_exp
 #define vec_tanh  avx2_tanh
+
+INLINE vec vec_load_as(const char *row, enum dtype dtype) {
+    if (dtype == RADISH_DTYPE_F32) return _mm256_loadu_ps((const float *)(const void *)row);
+    const __m128i h = _mm_loadu_si128((const __m128i *)(const void *)row);
+    if (dtype == RADISH_DTYPE_F16) return _mm256_cvtph_ps(h);
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
+}
+
+/* 16 bytes of keys i and i + 4. */
+INLINE __m256i load_chunks(const char *const *rows, size_t at) {
+    const __m128i low = _mm_loadu_si128((const __m128i *)(const void *)(rows[0] + at));
+    const __m128i high = _mm_loadu_si128((const __m128i *)(const void *)(rows[4] + at));
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
+}
+
+/* Halves of two elements of 8 keys -> floats: [k0-3 d | k0-3 e | k4-7 d | k4-7 e]. */
+INLINE void spread_f16(__m256i x, vec *out) {
+    const __m256i sorted = _mm256_permute4x64_epi64(x, 0xd8);
+    out[0] = _mm256_cvtph_ps(_mm256_castsi256_si128(sorted));
+    out[1] = _mm256_cvtph_ps(_mm256_extracti128_si256(sorted, 1));
+}
+
+INLINE void vec_transpose(const char *const *rows, size_t at, enum dtype dtype, vec *out) {
+    __m256i r[4], t[4], u[4];
+    UNROLL for (int i = 0; i < 4; i++) {
+        r[i] = load_chunks(rows + i, at);
+    }
+    if (dtype == RADISH_DTYPE_F16) {
+        t[0] = _mm256_unpacklo_epi16(r[0], r[1]);
+        t[1] = _mm256_unpackhi_epi16(r[0], r[1]);
+        t[2] = _mm256_unpacklo_epi16(r[2], r[3]);
+        t[3] = _mm256_unpackhi_epi16(r[2], r[3]);
+        spread_f16(_mm256_unpacklo_epi32(t[0], t[2]), out);
+        spread_f16(_mm256_unpackhi_epi32(t[0], t[2]), out + 2);
+        spread_f16(_mm256_unpacklo_epi32(t[1], t[3]), out + 4);
+        spread_f16(_mm256_unpackhi_epi32(t[1], t[3]), out + 6);
+        return;
+    }
+    t[0] = _mm256_unpacklo_epi32(r[0], r[1]);
+    t[1] = _mm256_unpackhi_epi32(r[0], r[1]);
+    t[2] = _mm256_unpacklo_epi32(r[2], r[3]);
+    t[3] = _mm256_unpackhi_epi32(r[2], r[3]);
+    u[0] = _mm256_unpacklo_epi64(t[0], t[2]);
+    u[1] = _mm256_unpackhi_epi64(t[0], t[2]);
+    u[2] = _mm256_unpacklo_epi64(t[1], t[3]);
+    u[3] = _mm256_unpackhi_epi64(t[1], t[3]);
+    UNROLL for (int i = 0; i < 4; i++) {
+        if (dtype == RADISH_DTYPE_F32) {
+            out[i] = _mm256_castsi256_ps(u[i]);
+        } else {
+            const __m256i odd = _mm256_and_si256(u[i], _mm256_set1_epi32((int)0xffff0000u));
+            out[2 * i] = _mm256_castsi256_ps(_mm256_slli_epi32(u[i], 16));
+            out[2 * i + 1] = _mm256_castsi256_ps(odd);
+        }
+    }
+}
 
 INLINE vec vec_keep(vec x, uint32_t key, uint32_t first, uint32_t end, vec other) {
     const __m256i lanes =

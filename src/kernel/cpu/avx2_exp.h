@@ -30,9 +30,18 @@ static inline __m256 avx2_exp(__m256 x) {
 }
 
 static inline __m256 avx2_tanh(__m256 x) {
-    const __m256 one = _mm256_set1_ps(1.0f);
+    const __m256 one = _mm256_set1_ps(1.0f), size = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x);
+    const __m256 z = _mm256_mul_ps(x, x);
+    __m256 p = _mm256_fmadd_ps(_mm256_set1_ps(TANH_C4), z, _mm256_set1_ps(TANH_C3));
+    p = _mm256_fmadd_ps(p, z, _mm256_set1_ps(TANH_C2));
+    p = _mm256_fmadd_ps(p, z, _mm256_set1_ps(TANH_C1));
+    p = _mm256_fmadd_ps(p, z, _mm256_set1_ps(TANH_C0));
+    const __m256 small = _mm256_fmadd_ps(_mm256_mul_ps(p, z), x, x);
     const __m256 e = avx2_exp(_mm256_add_ps(x, x));
-    return _mm256_sub_ps(one, _mm256_div_ps(_mm256_set1_ps(2.0f), _mm256_add_ps(e, one)));
+    const __m256 large =
+        _mm256_sub_ps(one, _mm256_div_ps(_mm256_set1_ps(2.0f), _mm256_add_ps(e, one)));
+    const __m256 is_small = _mm256_cmp_ps(size, _mm256_set1_ps(TANH_SMALL), _CMP_LT_OQ);
+    return _mm256_blendv_ps(large, small, is_small);
 }
 
 /* scalar_sum16 of lanes 0-7 in low and 8-15 in high. */

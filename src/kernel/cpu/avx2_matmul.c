@@ -1,4 +1,4 @@
-/* avx2_matmul.c - float matrix products on 8 lanes: f32, f16 and bf16 weights, class kseq.
+/* avx2_matmul.c - float matrix products on 8 lanes: f32 and f16 weights, class kseq.
  *
  *   y[r, n] = sum over k of x[r, k] * w[n, k]
  *
@@ -8,9 +8,8 @@
  * two start per cycle: 8 chains are needed. One token alone therefore takes four panels at once (8
  * chains), six tokens take one panel (12 chains, 15 of 16 registers).
  *
- * Per k and panel: 64 (f32) or 32 bytes of weights, 2 * MR FMAs. bf16 weights become floats by a
- * shift and a mask of one load, because the pack puts rows i and i + 8 side by side; f16 by
- * VCVTPH2PS. Bound by bandwidth for few tokens, by the FMA units from MR 4 on. */
+ * Per k and panel: 64 (f32) or 32 bytes of weights, 2 * MR FMAs. f16 becomes float by VCVTPH2PS.
+ * Bound by bandwidth for few tokens, by the FMA units from MR 4 on. */
 #include "avx2_tile.h"
 
 enum { MR_MAX = 6, NP_MAX = 4 };
@@ -22,16 +21,10 @@ INLINE void load_weights(enum pack_format format, const uint8_t *panel, size_t k
         const float *w = (const float *)(const void *)panel + k * PANEL_ROWS;
         *low = _mm256_load_ps(w);
         *high = _mm256_load_ps(w + 8);
-    } else if (format == PACK_F16) {
+    } else {
         const __m128i *w = (const __m128i *)(const void *)(panel + k * 2 * PANEL_ROWS);
         *low = _mm256_cvtph_ps(_mm_load_si128(w));
         *high = _mm256_cvtph_ps(_mm_load_si128(w + 1));
-    } else {
-        const __m256i w =
-            _mm256_load_si256((const __m256i *)(const void *)(panel + k * 2 * PANEL_ROWS));
-        const __m256i mask = _mm256_set1_epi32((int)0xffff0000u);
-        *low = _mm256_castsi256_ps(_mm256_slli_epi32(w, 16));
-        *high = _mm256_castsi256_ps(_mm256_and_si256(w, mask));
     }
 }
 
@@ -93,8 +86,4 @@ void f32_f32_matmul__avx2(const struct matmul_part *part) {
 
 void f16_f32_matmul__avx2(const struct matmul_part *part) {
     multiply(part, PACK_F16);
-}
-
-void bf16_f32_matmul__avx2(const struct matmul_part *part) {
-    multiply(part, PACK_BF16);
 }

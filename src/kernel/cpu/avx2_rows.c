@@ -36,12 +36,16 @@ void f32_rmsnorm__avx2(const struct rmsnorm_args *a, uint32_t first, uint32_t en
         uint32_t i = 0;
         for (; a->width - i >= 8; i += 8) {
             const __m256 scaled = _mm256_mul_ps(_mm256_loadu_ps(x + i), inverse);
-            _mm256_storeu_ps(y + i, _mm256_mul_ps(scaled, _mm256_loadu_ps(a->w + i)));
+            __m256 normed = _mm256_mul_ps(scaled, _mm256_loadu_ps(a->w + i));
+            if (a->accumulate) normed = _mm256_add_ps(_mm256_loadu_ps(y + i), normed);
+            _mm256_storeu_ps(y + i, normed);
         }
         if (i == a->width) continue;
         const __m256i mask = avx2_mask(a->width - i);
         const __m256 scaled = _mm256_mul_ps(_mm256_maskload_ps(x + i, mask), inverse);
-        _mm256_maskstore_ps(y + i, mask, _mm256_mul_ps(scaled, _mm256_maskload_ps(a->w + i, mask)));
+        __m256 normed = _mm256_mul_ps(scaled, _mm256_maskload_ps(a->w + i, mask));
+        if (a->accumulate) normed = _mm256_add_ps(_mm256_maskload_ps(y + i, mask), normed);
+        _mm256_maskstore_ps(y + i, mask, normed);
     }
 }
 

@@ -30,9 +30,18 @@ static inline __m512 avx512_exp(__m512 x) {
 }
 
 static inline __m512 avx512_tanh(__m512 x) {
-    const __m512 one = _mm512_set1_ps(1.0f);
+    const __m512 one = _mm512_set1_ps(1.0f), size = _mm512_abs_ps(x);
+    const __m512 z = _mm512_mul_ps(x, x);
+    __m512 p = _mm512_fmadd_ps(_mm512_set1_ps(TANH_C4), z, _mm512_set1_ps(TANH_C3));
+    p = _mm512_fmadd_ps(p, z, _mm512_set1_ps(TANH_C2));
+    p = _mm512_fmadd_ps(p, z, _mm512_set1_ps(TANH_C1));
+    p = _mm512_fmadd_ps(p, z, _mm512_set1_ps(TANH_C0));
+    const __m512 small = _mm512_fmadd_ps(_mm512_mul_ps(p, z), x, x);
     const __m512 e = avx512_exp(_mm512_add_ps(x, x));
-    return _mm512_sub_ps(one, _mm512_div_ps(_mm512_set1_ps(2.0f), _mm512_add_ps(e, one)));
+    const __m512 large =
+        _mm512_sub_ps(one, _mm512_div_ps(_mm512_set1_ps(2.0f), _mm512_add_ps(e, one)));
+    const __mmask16 is_small = _mm512_cmp_ps_mask(size, _mm512_set1_ps(TANH_SMALL), _CMP_LT_OQ);
+    return _mm512_mask_blend_ps(is_small, large, small);
 }
 
 #endif

@@ -1,34 +1,21 @@
-/* avx512_matmul.c - float matrix products on 16 lanes: f32, f16 and bf16 weights, class kseq.
+/* avx512_matmul.c - float matrix products on 16 lanes: f32 and f16 weights, class kseq.
  *
  *   y[r, n] = sum over k of x[r, k] * w[n, k]
  *
  * Lanes run along output rows: a panel of 16 is one vector. A register tile is MR token rows times
  * NP panels; every (token, output) pair is one chain of FMAs over k, ascending, whatever MR and NP
  * are. Six tokens times four panels use 24 + 4 of 32 registers and load 10 values per 24 FMAs; one
- * token alone reads four panels side by side.
- *
- * The pack of bf16 puts rows i and i + 8 side by side (for 8-lane kernels). Here 16 halves are
- * widened in that order and the sums are put in order once, at the end. VDPBF16PS is not used: it
- * flushes denormals and adds pairs in another order, so its bits are not those of the class. */
+ * token alone reads four panels side by side. */
 #include "avx512_tile.h"
 
 enum { MR_MAX = 6, NP_MAX = 4 };
 
-/* The 16 weights of one input as floats; bf16 in the pack's order of rows. */
+/* The 16 weights of one input as floats. */
 INLINE __m512 load_weights(enum pack_format format, const uint8_t *panel, size_t k) {
     if (format == PACK_F32)
         return _mm512_load_ps((const float *)(const void *)panel + k * PANEL_ROWS);
-    const __m256i h =
-        _mm256_load_si256((const __m256i *)(const void *)(panel + k * 2 * PANEL_ROWS));
-    if (format == PACK_F16) return _mm512_cvtph_ps(h);
-    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
-}
-
-/* From the pack's order of rows, 0 8 1 9 ... 7 15, to theirs. */
-INLINE __m512 sort_rows(enum pack_format format, __m512 sums) {
-    if (format != PACK_BF16) return sums;
-    return _mm512_permutexvar_ps(
-        _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15), sums);
+    return _mm512_cvtph_ps(
+        _mm256_load_si256((const __m256i *)(const void *)(panel + k * 2 * PANEL_ROWS)));
 }
 
 INLINE void multiply_tile(const struct matmul_part *p, enum pack_format format, uint32_t row,
@@ -58,7 +45,7 @@ INLINE void multiply_tile(const struct matmul_part *p, enum pack_format format, 
     }
     UNROLL for (int m = 0; m < mr; m++) {
         UNROLL for (int n = 0; n < np; n++) {
-            avx512_store(p, row + (uint32_t)m, panel + (uint32_t)n, sort_rows(format, sums[m][n]));
+            avx512_store(p, row + (uint32_t)m, panel + (uint32_t)n, sums[m][n]);
         }
     }
 }
@@ -87,8 +74,4 @@ void f32_f32_matmul__avx512(const struct matmul_part *part) {
 
 void f16_f32_matmul__avx512(const struct matmul_part *part) {
     multiply(part, PACK_F16);
-}
-
-void bf16_f32_matmul__avx512(const struct matmul_part *part) {
-    multiply(part, PACK_BF16);
 }

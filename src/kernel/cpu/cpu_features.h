@@ -5,10 +5,21 @@
 
 #include "radish.h"
 
-/* Instruction sets that rows of ops.def may need, as kernels are compiled: AVX2 means AVX2 + FMA +
- * F16C; AVX512 means F + BW + DQ + VL on top of it; AVX512VNNI means VNNI on top of that. */
-enum cpu_isa { CPU_ISA_REF, CPU_ISA_AVX2, CPU_ISA_AVX512, CPU_ISA_AVX512VNNI, CPU_ISA_COUNT };
+/* Instruction sets that rows of ops.def may need, as kernels are compiled, each on top of the one
+ * before: AVX2 means AVX2 + FMA + F16C; AVX512 means F + BW + DQ + VL; then VNNI; BF16; AMX with
+ * BF16 tiles. */
+enum cpu_isa {
+    CPU_ISA_REF,
+    CPU_ISA_AVX2,
+    CPU_ISA_AVX512,
+    CPU_ISA_AVX512VNNI,
+    CPU_ISA_AVX512BF16,
+    CPU_ISA_AMX,
+    CPU_ISA_COUNT
+};
 
+/* The first call may ask the operating system for the right to use tiles, which threads made later
+ * share. */
 bool cpu_has_isa(enum cpu_isa isa);
 const char *cpu_isa_name(enum cpu_isa isa); /* "avx512vnni"; static */
 

@@ -16,26 +16,32 @@
 
 /* ---- weights ---- */
 
-#define PANEL_ROWS    16  /* output rows of a panel: the lanes of the matmul kernels */
-#define ACT_BLOCK     32  /* inputs that share a scale when activations are int8 */
-#define PANEL_MR_MAX  12  /* most token rows of a register tile, over all variants */
-#define HEAD_DIM_MAX  512 /* supports() refuses larger heads: sizes attention's scratch */
-#define ATTN_QUERIES  64  /* most (token, head) pairs of an attention part */
-#define ATTN_KEY_TILE 16  /* keys converted to f32 at a time: the lanes of q.k */
+#define PANEL_ROWS 16 /* output rows of a panel: the lanes of the matmul kernels */
+#define ACT_BLOCK  32 /* inputs that share a scale when activations are int8 */
+/* Pairs of inputs that BF16 panels and their activations are filled up to. */
+#define PAIRS_BLOCK  16
+#define PANEL_MR_MAX 12  /* most token rows of a register tile, over all variants */
+#define HEAD_DIM_MAX 512 /* supports() refuses larger heads: sizes attention's scratch */
+#define ATTN_QUERIES 64  /* most (token, head) pairs of an attention part */
+#define ATTN_SPANS   (2 * ATTN_QUERIES + 1)
+#define ATTN_BLOCK   64 /* spans of a query meet at multiples of it */
+/* Floats from query to query of a part's scores: not a multiple of 4 KiB, whose lines would share
+ * a few sets of a cache. */
+#define ATTN_SCORE_STRIDE (ATTENTION_SEGMENT + 16)
+#define ATTN_TILE_FLOATS  (ATTN_BLOCK * HEAD_DIM_MAX)
 
 /* How a matrix lies in device memory. RAW is the file's own form, for matrices that are only
  * gathered. The others are panels of PANEL_ROWS rows (rows past n_out are zero), all inputs of a
  * panel one after another (r: row in the panel, k: input):
  *   F32   [n_in][16] floats
  *   F16   [n_in][16] halves
- *   BF16  [n_in][16] halves: position 2i is row i and 2i + 1 is row i + 8, so that one shift
- *         and one mask of a vector give eight floats each
- *   I8    per scale block (32 or 16 inputs):  u8 [block / 4][16][4] quants + offset,
- *         f32 [16] scales d, and for types with a minimum f32 [16] minimums m:
- *         weight = d * (quant - offset) + m
- *   I4    the same for quants up to 15, blocks of 32: u8 [4][16][4], the low half of byte [g]
- *         for inputs 4g .. 4g + 3, the high half for 4g + 16 .. 4g + 19; d and m are f16 where
- *         the file has them so */
+ *   BF16  [n_in / 2][16][2] halves: inputs 2i and 2i + 1 of a row side by side, so that one mask
+ * and one shift of a vector give the floats of two inputs, and BF16 instructions read it as it is;
+ * inputs past n_in, up to the next multiple of 32, are zeros I8    per scale block (32 or 16
+ * inputs):  u8 [block / 4][16][4] quants + offset, f32 [16] scales d, and for types with a minimum
+ * f32 [16] minimums m: weight = d * (quant - offset) + m I4    the same for quants up to 15, blocks
+ * of 32: u8 [4][16][4], the low half of byte [g] for inputs 4g .. 4g + 3, the high half for 4g + 16
+ * .. 4g + 19; d and m are f16 where the file has them so */
 enum pack_format { PACK_RAW, PACK_F32, PACK_F16, PACK_BF16, PACK_I8, PACK_I4, PACK_FORMAT_COUNT };
 
 struct kernel_row;
@@ -58,6 +64,11 @@ struct weight {
     size_t block_bytes;              /* of one scale block of a panel */
     const struct kernel_row *matmul; /* the variant chosen for it, or NULL when only gathered */
 };
+
+/* Pairs of inputs in a BF16 panel. */
+static inline size_t panel_pairs(const struct weight *w) {
+    return ((size_t)w->n_in + 2 * PAIRS_BLOCK - 1) / (2 * PAIRS_BLOCK) * PAIRS_BLOCK;
+}
 
 /* Where the scales of a block of a panel begin. */
 static inline size_t panel_scales_at(const struct weight *w) {
@@ -93,8 +104,9 @@ struct act_block {
 
 /* Activations as a matmul kernel reads them, for all rows of the call. */
 struct activations {
-    const float *x; /* F32, F16, BF16 panels: [n_rows, x_stride], rounded to bf16 if so declared */
+    const float *x; /* F32, F16, BF16 panels: [n_rows, x_stride], for BF16 rounded to bf16 */
     uint32_t x_stride;
+    const uint16_t *halves;         /* BF16 panels: the same as bf16, [n_rows, x_stride] */
     const struct act_block *blocks; /* I8, I4 panels: [n_rows, n_in / 32] */
 };
 
@@ -123,40 +135,52 @@ static inline void matmul_store(const struct matmul_part *p, uint32_t row, uint3
 
 /* ---- attention ---- */
 
-/* Queries against the keys of one segment of one KV head. Query i sees keys
- * [key_first[i], key_end[i]), counted from the segment's first position; an empty range gives
- * max -INFINITY, sum 0, acc 0. */
+/* Keys of a segment as some queries of a part find them: by one slot table. Spans that queries
+ * share (a common prefix) begin and end at blocks wherever another one meets them; those of a query
+ * follow each other in ascending order. query_first counts within a KV head. */
+struct attention_span {
+    const uint32_t *slots;       /* of the segment's positions */
+    uint32_t key_first, key_end; /* positions it holds, counted from the segment's first */
+    uint32_t query_first, n_queries;
+};
+
+/* Queries of some neighbouring KV heads against the keys of one segment: of each head
+ * n_queries / n_kv_heads, one head after another. Query i sees keys [key_first[i], key_end[i]),
+ * counted from the segment's first position; an empty range gives max -INFINITY, sum 0, acc 0. */
 struct attention_part {
-    const void *k_pool, *v_pool; /* at the KV head: slot s begins s * stride elements further on */
+    const void *k_pool, *v_pool; /* at the first KV head: slot s begins s * stride elements on */
     size_t k_stride, v_stride;
     enum dtype kv_dtype;
     uint32_t head_dim, v_head_dim;
-    const uint32_t *slots; /* [n_keys] of the segment's positions */
-    uint32_t n_keys;       /* largest key_end */
-    uint32_t key_min;      /* smallest key_first */
-    uint32_t n_queries;
+    uint32_t n_kv_heads, n_queries, n_spans;
+    struct attention_span spans[ATTN_SPANS];
     const float *q; /* [n_queries, head_dim] */
     uint32_t key_first[ATTN_QUERIES], key_end[ATTN_QUERIES];
     float scale, soft_cap;
     float *max, *sum; /* [n_queries] out */
     float *acc;       /* [n_queries, v_head_dim] out, not divided by the sum */
-    float *scores;    /* [n_queries, ATTENTION_SEGMENT] scratch */
+    float *scores;    /* [n_queries, ATTN_SCORE_STRIDE] scratch */
     float *tile;      /* [ATTN_TILE_FLOATS] scratch, 64-byte aligned */
 };
-#define ATTN_TILE_FLOATS (2 * ATTN_KEY_TILE * HEAD_DIM_MAX)
 
 /* ---- variants: declared from ops.def ---- */
 
-#define KERNEL_PARAMS_EMBED    const struct embed_args *args, uint32_t first, uint32_t end
-#define KERNEL_PARAMS_RMSNORM  const struct rmsnorm_args *args, uint32_t first, uint32_t end
-#define KERNEL_PARAMS_MATMUL   const struct matmul_part *part
-#define KERNEL_PARAMS_SILU_MUL const struct silu_mul_args *args, uint32_t first, uint32_t end
+#define KERNEL_PARAMS_EMBED     const struct embed_args *args, uint32_t first, uint32_t end
+#define KERNEL_PARAMS_RMSNORM   const struct rmsnorm_args *args, uint32_t first, uint32_t end
+#define KERNEL_PARAMS_LAYERNORM const struct layernorm_args *args, uint32_t first, uint32_t end
+#define KERNEL_PARAMS_ACTIVATE  const struct activate_args *args, uint32_t first, uint32_t end
+#define KERNEL_PARAMS_SOFT_CAP  const struct soft_cap_args *args, uint32_t first, uint32_t end
+#define KERNEL_PARAMS_MATMUL    const struct matmul_part *part
+#define KERNEL_PARAMS_SILU_MUL  const struct silu_mul_args *args, uint32_t first, uint32_t end
 #define KERNEL_PARAMS_ROPE_KV_STORE                                                                \
     const struct rope_kv_store_args *args, uint32_t first, uint32_t end
 #define KERNEL_PARAMS_ATTENTION const struct attention_part *part
 
 typedef void (*embed_fn)(KERNEL_PARAMS_EMBED);
 typedef void (*rmsnorm_fn)(KERNEL_PARAMS_RMSNORM);
+typedef void (*layernorm_fn)(KERNEL_PARAMS_LAYERNORM);
+typedef void (*activate_fn)(KERNEL_PARAMS_ACTIVATE);
+typedef void (*soft_cap_fn)(KERNEL_PARAMS_SOFT_CAP);
 typedef void (*matmul_fn)(KERNEL_PARAMS_MATMUL);
 typedef void (*silu_mul_fn)(KERNEL_PARAMS_SILU_MUL);
 typedef void (*rope_kv_store_fn)(KERNEL_PARAMS_ROPE_KV_STORE);

@@ -21,6 +21,8 @@ enum {
     PART_BYTES = 192 * 1024, /* activations of a part: well inside a 512 KiB second-level cache */
     PARTS_PER_THREAD = 4,    /* so that a worker that lags delays little */
     PREPARE_ROWS = 8,        /* rows an item of the preparation */
+    AMX_ROWS = 32,           /* tokens of a block of tiles, for bf16 */
+    SCRATCH_ALIGN = 64,
     SERIAL_PREPARE_ELEMS = 16 * 1024,
     SERIAL_MULTIPLY_OPS = 64 * 1024
 };
@@ -29,13 +31,16 @@ struct matmul_run {
     struct matmul_part part; /* template of all parts */
     const struct matmul_args *args;
     matmul_fn fn;
-    float *rounded;           /* bf16 */
+    float *rounded; /* bf16, in both forms */
+    uint16_t *halves;
     struct act_block *blocks; /* i8 */
     uint32_t rows_per_part, panels_per_part, n_row_parts;
 };
 
+/* What bf16 takes; i8 takes 52 bytes per 32 inputs. */
 size_t cpu_matmul_scratch_bytes(uint32_t rows_max, uint32_t width_max) {
-    return (size_t)rows_max * width_max * sizeof(float); /* bf16; i8 takes 52 bytes per 32 inputs */
+    const size_t width = ((size_t)width_max + ACT_BLOCK - 1) / ACT_BLOCK * ACT_BLOCK;
+    return rows_max * width * (sizeof(float) + sizeof(uint16_t)) + SCRATCH_ALIGN;
 }
 
 static inline float round_bf16(float x) {
@@ -88,10 +93,20 @@ static void quantise_row(const struct matmul_run *run, uint32_t row) {
 }
 
 static void round_row(const struct matmul_run *run, uint32_t row) {
-    const uint32_t n_in = run->part.w->n_in;
+    const uint32_t n_in = run->part.w->n_in, width = run->part.a.x_stride;
     const float *x = run->args->x + (size_t)row * run->args->x_stride;
-    float *rounded = run->rounded + (size_t)row * n_in;
-    for (uint32_t k = 0; k < n_in; k++) rounded[k] = round_bf16(x[k]);
+    float *rounded = run->rounded + (size_t)row * width;
+    uint16_t *halves = run->halves + (size_t)row * width;
+    for (uint32_t k = 0; k < n_in; k++) {
+        uint32_t bits;
+        rounded[k] = round_bf16(x[k]);
+        memcpy(&bits, &rounded[k], sizeof bits);
+        halves[k] = (uint16_t)(bits >> 16);
+    }
+    for (uint32_t k = n_in; k < width; k++) {
+        rounded[k] = 0;
+        halves[k] = 0;
+    }
 }
 
 static void prepare_rows(void *user, uint32_t item, uint32_t worker) {
@@ -113,10 +128,13 @@ static void prepare(struct cpu_device *d, struct matmul_run *run) {
     if (w->format == PACK_I8 || w->format == PACK_I4) {
         bytes = n_rows * (w->n_in / ACT_BLOCK) * sizeof(struct act_block);
         a->blocks = run->blocks = (void *)d->scratch;
-    } else if (w->format == PACK_BF16 && d->base.precision == RADISH_PRECISION_FAST) {
-        bytes = n_rows * w->n_in * sizeof(float);
+    } else if (w->format == PACK_BF16) {
+        const size_t width = 2 * panel_pairs(w), aligned = SCRATCH_ALIGN - 1;
+        const size_t halves_at = (n_rows * width * sizeof(float) + aligned) & ~aligned;
+        bytes = halves_at + n_rows * width * sizeof(uint16_t);
         a->x = run->rounded = (void *)d->scratch;
-        a->x_stride = w->n_in;
+        a->halves = run->halves = (void *)(d->scratch + halves_at);
+        a->x_stride = (uint32_t)width;
     } else {
         return;
     }
@@ -162,9 +180,10 @@ void cpu_matmul(struct cpu_device *d, const struct matmul_args *args) {
         run.fn(&run.part);
         return;
     }
-    const uint32_t elem_bytes = run.blocks ? 2 : sizeof(float);
-    uint32_t rows = PART_BYTES / (w->n_in * elem_bytes) / PANEL_MR_MAX * PANEL_MR_MAX;
-    if (rows < PANEL_MR_MAX) rows = PANEL_MR_MAX;
+    const uint32_t elem_bytes = run.blocks || run.halves ? 2 : sizeof(float);
+    const uint32_t tile_rows = run.halves ? AMX_ROWS : PANEL_MR_MAX;
+    uint32_t rows = PART_BYTES / (w->n_in * elem_bytes) / tile_rows * tile_rows;
+    if (rows < tile_rows) rows = tile_rows;
     run.rows_per_part = rows;
     run.n_row_parts = (args->n_rows + rows - 1) / rows;
     const uint32_t n_wanted = PARTS_PER_THREAD * pool_n_threads(d->base.pool);

@@ -250,10 +250,8 @@ static enum radish_status step_wait(struct device *device) {
 
 /* ---- operations row by row ---- */
 
-typedef void (*rows_fn)(const void *args, kernel_fn fn, uint32_t first, uint32_t end);
-
 struct rows_run {
-    rows_fn run;
+    cpu_rows_fn run;
     kernel_fn fn;
     const void *args;
     uint32_t n_rows, rows_per_item;
@@ -266,9 +264,8 @@ static void run_rows_item(void *user, uint32_t item, uint32_t worker) {
     r->run(r->args, r->fn, first, first + (left < r->rows_per_item ? left : r->rows_per_item));
 }
 
-/* Spreads rows over the pool, or does them here when they are few. */
-static void run_rows(struct cpu_device *d, rows_fn run, kernel_fn fn, const void *args,
-                     uint32_t n_rows, uint32_t width) {
+void cpu_run_rows(struct cpu_device *d, cpu_rows_fn run, kernel_fn fn, const void *args,
+                  uint32_t n_rows, uint32_t width) {
     struct rows_run r = {run, fn, args, n_rows, n_rows};
     if (!n_rows) return;
     if ((uint64_t)n_rows * width < SERIAL_ROW_ELEMS) {
@@ -288,25 +285,54 @@ static void rmsnorm_rows(const void *args, kernel_fn fn, uint32_t first, uint32_
     ((rmsnorm_fn)fn)(args, first, end);
 }
 
-static void silu_mul_rows(const void *args, kernel_fn fn, uint32_t first, uint32_t end) {
-    ((silu_mul_fn)fn)(args, first, end);
+static void layernorm_rows(const void *args, kernel_fn fn, uint32_t first, uint32_t end) {
+    ((layernorm_fn)fn)(args, first, end);
 }
 
-static void rope_kv_store_rows(const void *args, kernel_fn fn, uint32_t first, uint32_t end) {
-    ((rope_kv_store_fn)fn)(args, first, end);
+static void activate_rows(const void *args, kernel_fn fn, uint32_t first, uint32_t end) {
+    ((activate_fn)fn)(args, first, end);
+}
+
+static void soft_cap_rows(const void *args, kernel_fn fn, uint32_t first, uint32_t end) {
+    ((soft_cap_fn)fn)(args, first, end);
+}
+
+static void silu_mul_rows(const void *args, kernel_fn fn, uint32_t first, uint32_t end) {
+    ((silu_mul_fn)fn)(args, first, end);
 }
 
 static void embed(struct device *device, const struct embed_args *a) {
     struct cpu_device *d = cpu_of(device);
     const struct kernel_shape shape = {
         .weight_dtype = a->w->dtype, .n_out = a->w->n_out, .n_in = a->w->n_in};
-    run_rows(d, embed_rows, choose(d, KERNEL_OP_EMBED, &shape)->fn, a, a->n_rows, a->w->n_in);
+    cpu_run_rows(d, embed_rows, choose(d, KERNEL_OP_EMBED, &shape)->fn, a, a->n_rows, a->w->n_in);
 }
 
 static void rmsnorm(struct device *device, const struct rmsnorm_args *a) {
     struct cpu_device *d = cpu_of(device);
     const struct kernel_shape shape = {.n_in = a->width};
-    run_rows(d, rmsnorm_rows, choose(d, KERNEL_OP_RMSNORM, &shape)->fn, a, a->n_rows, a->width);
+    cpu_run_rows(d, rmsnorm_rows, choose(d, KERNEL_OP_RMSNORM, &shape)->fn, a, a->n_rows, a->width);
+}
+
+static void layernorm(struct device *device, const struct layernorm_args *a) {
+    struct cpu_device *d = cpu_of(device);
+    const struct kernel_shape shape = {.n_in = a->width};
+    cpu_run_rows(d, layernorm_rows, choose(d, KERNEL_OP_LAYERNORM, &shape)->fn, a, a->n_rows,
+                 a->width);
+}
+
+static void activate(struct device *device, const struct activate_args *a) {
+    struct cpu_device *d = cpu_of(device);
+    const struct kernel_shape shape = {.n_in = a->width};
+    cpu_run_rows(d, activate_rows, choose(d, KERNEL_OP_ACTIVATE, &shape)->fn, a, a->n_rows,
+                 a->width);
+}
+
+static void soft_cap(struct device *device, const struct soft_cap_args *a) {
+    struct cpu_device *d = cpu_of(device);
+    const struct kernel_shape shape = {.n_in = a->width};
+    cpu_run_rows(d, soft_cap_rows, choose(d, KERNEL_OP_SOFT_CAP, &shape)->fn, a, a->n_rows,
+                 a->width);
 }
 
 static void matmul(struct device *device, const struct matmul_args *a) {
@@ -317,7 +343,8 @@ static void matmul(struct device *device, const struct matmul_args *a) {
 static void silu_mul(struct device *device, const struct silu_mul_args *a) {
     struct cpu_device *d = cpu_of(device);
     const struct kernel_shape shape = {.n_in = a->width};
-    run_rows(d, silu_mul_rows, choose(d, KERNEL_OP_SILU_MUL, &shape)->fn, a, a->n_rows, a->width);
+    cpu_run_rows(d, silu_mul_rows, choose(d, KERNEL_OP_SILU_MUL, &shape)->fn, a, a->n_rows,
+                 a->width);
 }
 
 static void rope_kv_store(struct device *device, const struct rope_kv_store_args *a) {
@@ -329,9 +356,7 @@ static void rope_kv_store(struct device *device, const struct rope_kv_store_args
                                        .v_head_dim = a->v_head_dim,
                                        .rotary_dim = a->rotary_dim,
                                        .is_interleaved = a->is_interleaved};
-    const uint32_t width = (a->n_heads + a->n_kv_heads) * a->head_dim;
-    run_rows(d, rope_kv_store_rows, choose(d, KERNEL_OP_ROPE_KV_STORE, &shape)->fn, a, a->n_rows,
-             width);
+    cpu_rope_kv_store(d, choose(d, KERNEL_OP_ROPE_KV_STORE, &shape), a);
 }
 
 static void attention(struct device *device, const struct attention_args *a) {
@@ -372,6 +397,9 @@ static const struct device_vtable vtable = {
     .step_wait = step_wait,
     .embed = embed,
     .rmsnorm = rmsnorm,
+    .layernorm = layernorm,
+    .activate = activate,
+    .soft_cap = soft_cap,
     .matmul = matmul,
     .silu_mul = silu_mul,
     .rope_kv_store = rope_kv_store,
@@ -379,6 +407,18 @@ static const struct device_vtable vtable = {
     .sample = NULL,
     .close = close_device,
 };
+
+/* Scripts look for the first of these lines, in other systems too. Rows of rope_kv_store take every
+ * shape, so the choice is known before a model is. */
+static void log_rope(const struct cpu_device *d) {
+    char reason[120];
+    const struct kernel_row *row = registry_find(&d->base.registry, KERNEL_OP_ROPE_KV_STORE,
+                                                 KERNEL_F16, NULL, reason, sizeof reason);
+    if (row && row->isa != CPU_ISA_REF && !cpu_rope_is_unfused(row))
+        log_info("kernel", "Custom RoPE kernel enabled: %s", row->name);
+    else
+        log_info("kernel", "Custom RoPE kernel not in use: %s", row ? row->name : reason);
+}
 
 enum radish_status cpu_device_open(const struct device_options *options, struct device **device_out,
                                    struct radish_error *err) {
@@ -392,6 +432,7 @@ enum radish_status cpu_device_open(const struct device_options *options, struct 
     }
     if (!cpu_has_isa(CPU_ISA_AVX2))
         log_warn("kernel", "this processor has no AVX2: the plain C kernels are slow");
+    log_rope(d);
     *device_out = &d->base.device;
     return RADISH_OK;
 }

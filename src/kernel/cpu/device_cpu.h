@@ -21,12 +21,22 @@ struct cpu_device {
     uint32_t kv_len_max, rows_max;
 };
 
+/* fn over rows [first, end) of args. */
+typedef void (*cpu_rows_fn)(const void *args, kernel_fn fn, uint32_t first, uint32_t end);
+
+/* Spreads n_rows rows of `width` elements over the pool, or does them here when they are few. */
+void cpu_run_rows(struct cpu_device *d, cpu_rows_fn run, kernel_fn fn, const void *args,
+                  uint32_t n_rows, uint32_t width);
+
 /* Scratch each driver needs, for the plan. */
 size_t cpu_matmul_scratch_bytes(uint32_t rows_max, uint32_t width_max);
 size_t cpu_attention_shared_bytes(uint32_t n_threads, uint32_t rows_max, uint32_t kv_len_max);
 size_t cpu_attention_worker_bytes(void);
 
 void cpu_matmul(struct cpu_device *d, const struct matmul_args *args);
+void cpu_rope_kv_store(struct cpu_device *d, const struct kernel_row *row,
+                       const struct rope_kv_store_args *args);
+bool cpu_rope_is_unfused(const struct kernel_row *row); /* four passes instead of one */
 void cpu_attention(struct cpu_device *d, attention_fn fn, const struct attention_args *args);
 
 #endif

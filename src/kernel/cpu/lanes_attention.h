@@ -1,78 +1,155 @@
 /* lanes_attention.h - one segment of attention on vectors of any width, with the bits of
- * ref_attention.c. Included by avx2_attention.c and avx512_attention.c, which define
+ * ref_attention.c. Included by the *_attention.c of an instruction set, which defines
  *
- *   LANES, vec             floats in a vector (8 or 16), and its type
- *   SCORE_QUERIES          queries of a tile of scores: SCORE_QUERIES * 16 / LANES chains of FMAs
- *   VALUE_QUERIES, VALUE_VECS   queries times vectors of a tile of outputs
+ *   LANES, vec             floats in a vector, and its type
+ *   WIDE_VECS              vectors of a register tile of 6 queries (6 * WIDE_VECS sums), 2 or 4
  *   vec_set1, vec_load, vec_store, vec_add, vec_sub, vec_mul, vec_div, vec_fma, vec_max,
  *   vec_exp, vec_tanh
  *   vec_keep(x, key, first, end, other)
  *                          x in lanes with first <= key + lane < end, other elsewhere
  *   vec_max_lane(x), vec_sum16(sums)
  *                          largest lane; scalar_sum16() of 16 / LANES vectors
+ *   vec_load_as(row, dtype)
+ *                          LANES elements of a pool row as floats
+ *   vec_transpose(rows, at, dtype, out)
+ *                          16 bytes of LANES rows from byte `at` on, as floats: out[n][lane] =
+ *                          element n of row `lane` (4 elements for f32, else 8)
  *
  *   score[i, j] = scale * (q[i] . k[j]);  p = exp(score - max);  acc[i] = sum_j p[i, j] * v[j]
  *
- * Lanes of q.k run along keys: 16 keys are converted to f32 and transposed into a tile
- * [head_dim][16], once for all queries of the part; then every score is one chain of FMAs over the
- * head's elements. No horizontal sums, and the order of the plain C kernel for free. The transpose
- * costs as many shuffles as one query costs FMAs.
+ * Keys are walked in blocks, block by block, within a block span by span, within a span KV head by
+ * KV head, once for K and, when the weights are known, once for V. While a block of a span is
+ * computed, the next one is fetched into the second-level cache, slot after slot with all its
+ * heads: the order in which they lie in memory, where the slot table lets them. (Without, decoding
+ * ran at half the speed; with each head fetching its own rows, at three quarters. 2026-11-29)
  *
- * Lanes of p.v run along the head's elements: 16 keys of V are converted to f32, and every output
- * element is one chain over keys. A few queries share a pass over the tile for the keys that all of
- * them see; the rest of a query's keys, at the diagonal, follow one by one. Scores beyond a query's
- * range may be computed (the lanes are there anyway) but are never used.
+ *               keys 0 .. 31 | 32 .. 63
+ *   span 0      heads 0 1 2  | heads 0 1 2    1st, 3rd
+ *   span 1      heads 0 1 2  | heads 0 1 2    2nd, 4th
  *
- * Keys are read from the pool in the order of the slot table: head_dim elements in a row. Needs
- * head_dim to be a multiple of 8 and v_head_dim of LANES (ops.def, accepts_heads_by_*). The inlined
- * pieces of a tile take more than seven parameters: as constants they unroll it. */
+ * Lanes of q.k run along keys: a tile of 4 vectors of keys is converted to f32 and transposed, once
+ * for all queries of the span; then every score is one chain of FMAs over the head's elements. No
+ * horizontal sums, and the order of the plain C kernel for free.
+ *
+ * Lanes of p.v run along the head's elements, and every output element is one chain over keys. Many
+ * queries share a panel of V, converted to f32 once; few (a decode step) convert as they go, which
+ * saves the detour. Six queries go together over the keys that all of them see; what one sees alone
+ * at either end (the diagonal, the edge of a window) comes before and after. Scores beyond a
+ * query's range may be computed (the lanes are there anyway) but are never used.
+ *
+ * Needs head_dim to be a multiple of 8 and v_head_dim of LANES (ops.def, accepts_heads_by_*). The
+ * inlined pieces of a tile take more than seven parameters: as constants they unroll it. Longer
+ * than a header should be, because it is the body of several .c files. */
 #ifndef KERNEL_CPU_LANES_ATTENTION_H
 #define KERNEL_CPU_LANES_ATTENTION_H
 
 #include <string.h>
 
-enum { TILE_VECS = ATTN_KEY_TILE / LANES };
+enum {
+    TILE_VECS = 4,
+    KEY_TILE = TILE_VECS * LANES,
+    GROUP_QUERIES = 6, /* most of a register tile */
+    FEW_QUERIES = 3    /* of one TILE_VECS wide; V is not converted into panels for them */
+};
 
-INLINE __m256 load8(const void *pool, size_t i, enum dtype dtype) {
-    if (dtype == RADISH_DTYPE_F32) return _mm256_loadu_ps((const float *)pool + i);
-    const __m128i h = _mm_loadu_si128((const __m128i *)(const void *)((const uint16_t *)pool + i));
-    if (dtype == RADISH_DTYPE_F16) return _mm256_cvtph_ps(h);
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
+/* What keys outside a span look like. */
+static const float no_key[HEAD_DIM_MAX];
+
+/* Where a walk over (block, span) is, and the rows of its keys, at the part's first KV head. */
+struct walk {
+    const struct attention_span *span; /* NULL at the end */
+    uint32_t block, n_keys;
+    const char *rows[ATTN_BLOCK];
+};
+
+/* Rows that are being fetched, a line at a time. */
+struct fetch {
+    const char *const *rows;
+    uint32_t row, row_end;
+    size_t at, row_bytes;
+};
+
+static uint32_t clamp(uint32_t x, uint32_t low, uint32_t high) {
+    return x < low ? low : x > high ? high : x;
 }
 
-INLINE void transpose8(__m256 r[8]) {
-    __m256 t[8], u[8];
-    UNROLL for (int i = 0; i < 4; i++) {
-        t[2 * i] = _mm256_unpacklo_ps(r[2 * i], r[2 * i + 1]);
-        t[2 * i + 1] = _mm256_unpackhi_ps(r[2 * i], r[2 * i + 1]);
-    }
-    UNROLL for (int i = 0; i < 2; i++) {
-        u[4 * i] = _mm256_shuffle_ps(t[4 * i], t[4 * i + 2], 0x44);
-        u[4 * i + 1] = _mm256_shuffle_ps(t[4 * i], t[4 * i + 2], 0xee);
-        u[4 * i + 2] = _mm256_shuffle_ps(t[4 * i + 1], t[4 * i + 3], 0x44);
-        u[4 * i + 3] = _mm256_shuffle_ps(t[4 * i + 1], t[4 * i + 3], 0xee);
-    }
-    UNROLL for (int i = 0; i < 4; i++) {
-        r[i] = _mm256_permute2f128_ps(u[i], u[i + 4], 0x20);
-        r[i + 4] = _mm256_permute2f128_ps(u[i], u[i + 4], 0x31);
+static uint32_t head_queries(const struct attention_part *p) {
+    return p->n_queries / p->n_kv_heads;
+}
+
+/* Few queries go through K and V as they come from memory, in small blocks; for many, blocks are
+ * as large as the caches take. */
+static uint32_t block_keys(const struct attention_part *p) {
+    return head_queries(p) <= FEW_QUERIES ? KEY_TILE : ATTN_BLOCK;
+}
+
+/* The first block and span from (block, index) on that holds keys. */
+static void find_block(const struct attention_part *p, uint32_t block, uint32_t index, bool is_v,
+                       struct walk *w) {
+    const uint32_t n = block_keys(p);
+    const size_t elem = dtype_block_bytes(p->kv_dtype);
+    const size_t stride = (is_v ? p->v_stride : p->k_stride) * elem;
+    const char *pool = is_v ? p->v_pool : p->k_pool;
+    for (w->span = NULL; block < ATTENTION_SEGMENT; block += n, index = 0) {
+        for (; index < p->n_spans; index++) {
+            const struct attention_span *s = &p->spans[index];
+            if (s->key_first >= block + n || s->key_end <= block) continue;
+            for (uint32_t i = 0; i < n; i++) {
+                const uint32_t j = block + i;
+                w->rows[i] = j >= s->key_first && j < s->key_end ? pool + s->slots[j] * stride
+                                                                 : (const char *)no_key;
+            }
+            w->span = s;
+            w->block = block;
+            w->n_keys = n;
+            return;
+        }
     }
 }
 
-/* tile[d][0, 16) = element d of 16 keys; keys outside the part's range are zero. */
-INLINE void load_keys(const struct attention_part *p, uint32_t key, enum dtype dtype) {
-    for (uint32_t half = 0; half < 16; half += 8) {
-        for (uint32_t d = 0; d < p->head_dim; d += 8) {
-            __m256 r[8];
-            UNROLL for (uint32_t i = 0; i < 8; i++) {
-                const uint32_t j = key + half + i;
-                const bool is_seen = j >= p->key_min && j < p->n_keys;
-                r[i] = is_seen ? load8(p->k_pool, p->slots[j] * p->k_stride + d, dtype)
-                               : _mm256_setzero_ps();
+static void find_next(const struct attention_part *p, const struct walk *now, bool is_v,
+                      struct walk *w) {
+    find_block(p, now->block, (uint32_t)(now->span - p->spans) + 1, is_v, w);
+}
+
+/* The share of a KV head in fetching the next block: some of its slots, all heads of each. Rows
+ * that are not there stay unread. */
+static struct fetch begin_fetch(const struct attention_part *p, const struct walk *next,
+                                uint32_t head, uint32_t head_dim) {
+    const size_t elem = dtype_block_bytes(p->kv_dtype);
+    struct fetch f = {.rows = next->rows, .row_bytes = p->n_kv_heads * head_dim * elem};
+    if (!next->span) return f;
+    f.row = next->n_keys * head / p->n_kv_heads;
+    f.row_end = next->n_keys * (head + 1) / p->n_kv_heads;
+    return f;
+}
+
+INLINE void fetch_lines(struct fetch *f, uint32_t n) {
+    for (uint32_t i = 0; i < n && f->row < f->row_end; i++) {
+        __builtin_prefetch(f->rows[f->row] + f->at, 0, 2);
+        f->at += 64;
+        if (f->at < f->row_bytes) continue;
+        f->at = 0;
+        f->row++;
+    }
+}
+
+/* ---- scores ---- */
+
+/* tile[d][0, KEY_TILE) = element d of the keys, from byte `at` of their rows on. */
+INLINE void load_keys(const struct attention_part *p, const char *const *rows, size_t at,
+                      struct fetch *ahead, enum dtype dtype) {
+    const uint32_t elem = dtype == RADISH_DTYPE_F32 ? 4 : 2, step = 16 / elem;
+    for (uint32_t v = 0; v < KEY_TILE; v += LANES) {
+        float *tile = p->tile + v;
+        for (uint32_t d = 0; d < p->head_dim; d += step) {
+            vec out[8];
+            vec_transpose(rows + v, at + (size_t)d * elem, dtype, out);
+            UNROLL for (uint32_t n = 0; n < step; n++) {
+                vec_store(tile + (size_t)n * KEY_TILE, out[n]);
             }
-            transpose8(r);
-            UNROLL for (uint32_t i = 0; i < 8; i++) {
-                _mm256_store_ps(p->tile + (d + i) * ATTN_KEY_TILE + half, r[i]);
-            }
+            tile += (size_t)step * KEY_TILE;
+            fetch_lines(ahead, LANES / 4);
         }
     }
 }
@@ -84,104 +161,169 @@ INLINE vec finish_score(const struct attention_part *p, vec dot) {
     return vec_mul(cap, vec_tanh(vec_div(score, cap)));
 }
 
-/* Scores of nq queries from i on against the tile's 16 keys. */
-INLINE void score_tile(const struct attention_part *p, uint32_t i, uint32_t key, const int nq) {
-    const float *q = p->q + (size_t)i * p->head_dim;
+/* Scores of nq queries from i on against nv vectors of the tile's keys, from vector `first` on. */
+INLINE void score_tile(const struct attention_part *p, uint32_t i, uint32_t key, int first,
+                       const int nq, const int nv) {
     const size_t head_dim = p->head_dim;
-    vec sums[SCORE_QUERIES][TILE_VECS];
+    const float *q = p->q + i * head_dim, *tile = p->tile + first * LANES;
+    vec sums[GROUP_QUERIES][TILE_VECS];
     UNROLL for (int n = 0; n < nq; n++) {
-        UNROLL for (int t = 0; t < TILE_VECS; t++) {
-            sums[n][t] = vec_set1(0.0f);
+        UNROLL for (int v = 0; v < nv; v++) {
+            sums[n][v] = vec_set1(0.0f);
         }
     }
-    for (size_t d = 0; d < head_dim; d++) {
+    for (size_t d = 0; d < head_dim; d++, tile += KEY_TILE) {
         vec keys[TILE_VECS];
-        UNROLL for (int t = 0; t < TILE_VECS; t++) {
-            keys[t] = vec_load(p->tile + d * ATTN_KEY_TILE + t * LANES);
+        UNROLL for (int v = 0; v < nv; v++) {
+            keys[v] = vec_load(tile + v * LANES);
         }
         UNROLL for (int n = 0; n < nq; n++) {
             const vec value = vec_set1(q[(size_t)n * head_dim + d]);
-            UNROLL for (int t = 0; t < TILE_VECS; t++) {
-                sums[n][t] = vec_fma(value, keys[t], sums[n][t]);
-                SETTLE(sums[n][t]);
+            UNROLL for (int v = 0; v < nv; v++) {
+                sums[n][v] = vec_fma(value, keys[v], sums[n][v]);
+                SETTLE(sums[n][v]);
             }
         }
     }
+    float *scores = p->scores + (size_t)i * ATTN_SCORE_STRIDE + key + first * LANES;
     UNROLL for (int n = 0; n < nq; n++) {
-        UNROLL for (int t = 0; t < TILE_VECS; t++) {
-            vec_store(p->scores + (size_t)(i + (uint32_t)n) * ATTENTION_SEGMENT + key + t * LANES,
-                      finish_score(p, sums[n][t]));
+        UNROLL for (int v = 0; v < nv; v++) {
+            vec_store(scores + (size_t)n * ATTN_SCORE_STRIDE + v * LANES,
+                      finish_score(p, sums[n][v]));
+        }
+    }
+}
+
+INLINE void score_group(const struct attention_part *p, uint32_t i, uint32_t key, const int nq) {
+    const int width = nq <= FEW_QUERIES ? TILE_VECS : WIDE_VECS;
+    for (int v = 0; v < TILE_VECS; v += width) score_tile(p, i, key, v, nq, width);
+}
+
+/* Queries [i, end) against the tile's keys. */
+static void score_queries(const struct attention_part *p, uint32_t i, uint32_t end, uint32_t key) {
+    for (; end - i >= GROUP_QUERIES; i += GROUP_QUERIES) score_group(p, i, key, GROUP_QUERIES);
+    switch (end - i) {
+    case 5: score_group(p, i, key, 5); break;
+    case 4: score_group(p, i, key, 4); break;
+    case 3: score_group(p, i, key, 3); break;
+    case 2: score_group(p, i, key, 2); break;
+    case 1: score_group(p, i, key, 1); break;
+    default: break;
+    }
+}
+
+/* A block of a span, head by head. */
+INLINE void score_block(const struct attention_part *p, const struct walk *now,
+                        const struct walk *next, uint32_t next_dim, enum dtype dtype) {
+    const struct attention_span *s = now->span;
+    const size_t head_bytes = p->head_dim * dtype_block_bytes(p->kv_dtype);
+    for (uint32_t head = 0; head < p->n_kv_heads; head++) {
+        const uint32_t first = head * head_queries(p) + s->query_first;
+        struct fetch ahead = begin_fetch(p, next, head, next_dim);
+        for (uint32_t at = 0; at < now->n_keys; at += KEY_TILE) {
+            const uint32_t key = now->block + at;
+            if (key >= s->key_end || key + KEY_TILE <= s->key_first) continue;
+            load_keys(p, now->rows + at, head * head_bytes, &ahead, dtype);
+            score_queries(p, first, first + s->n_queries, key);
         }
     }
 }
 
 INLINE void score_keys(const struct attention_part *p, enum dtype dtype) {
-    for (uint32_t key = p->key_min / 16 * 16; key < p->n_keys; key += ATTN_KEY_TILE) {
-        load_keys(p, key, dtype);
-        uint32_t i = 0;
-        for (; p->n_queries - i >= SCORE_QUERIES; i += SCORE_QUERIES)
-            score_tile(p, i, key, SCORE_QUERIES);
-        for (; p->n_queries - i >= 3; i += 3) score_tile(p, i, key, 3);
-        if (p->n_queries - i == 2) score_tile(p, i, key, 2);
-        if (p->n_queries - i == 1) score_tile(p, i, key, 1);
+    struct walk walks[2];
+    find_block(p, 0, 0, /*is_v=*/false, &walks[0]);
+    for (uint32_t n = 0; walks[n].span; n ^= 1) {
+        struct walk *next = &walks[n ^ 1];
+        find_next(p, &walks[n], /*is_v=*/false, next);
+        const bool is_last = !next->span;
+        if (is_last) find_block(p, 0, 0, /*is_v=*/true, next);
+        score_block(p, &walks[n], next, is_last ? p->v_head_dim : p->head_dim, dtype);
+        if (is_last) return;
     }
 }
 
-/* Scores of a query become weights; max and sum are written. Weights outside the range are zero in
- * the sum, which changes no bit of it, and are not used otherwise. */
-static void weigh_keys(const struct attention_part *p, uint32_t i) {
-    const uint32_t first = p->key_first[i], end = p->key_end[i], from = first / 16 * 16;
-    float *scores = p->scores + (size_t)i * ATTENTION_SEGMENT;
-    const vec zero = vec_set1(0.0f), lowest = vec_set1(-INFINITY);
-    vec top = lowest, sums[TILE_VECS];
-    for (uint32_t j = from; j < end; j += LANES)
-        top = vec_max(top, vec_keep(vec_load(scores + j), j, first, end, lowest));
-    const float max = vec_max_lane(top);
-    const vec maxes = vec_set1(max);
-    UNROLL for (int t = 0; t < TILE_VECS; t++) {
-        sums[t] = zero;
+/* ---- weights ---- */
+
+/* Scores of 16 keys from j on become weights; those outside the query's range become zero in the
+ * sums, which changes no bit of them, and are not used otherwise. */
+INLINE void weigh_16(const struct attention_part *p, uint32_t i, uint32_t j, vec max, vec *sums,
+                     const bool is_edge) {
+    float *scores = p->scores + (size_t)i * ATTN_SCORE_STRIDE + j;
+    UNROLL for (uint32_t v = 0; v < 16 / LANES; v++) {
+        vec weight = vec_exp(vec_sub(vec_load(scores + v * LANES), max));
+        if (is_edge)
+            weight = vec_keep(weight, j + v * LANES, p->key_first[i], p->key_end[i], vec_set1(0));
+        vec_store(scores + v * LANES, weight);
+        sums[v] = vec_add(sums[v], weight);
     }
-    for (uint32_t j = from; j < end; j += ATTN_KEY_TILE) {
-        UNROLL for (uint32_t t = 0; t < TILE_VECS; t++) {
-            const uint32_t at = j + t * LANES;
-            const vec e = vec_exp(vec_sub(vec_load(scores + at), maxes));
-            const vec weight = vec_keep(e, at, first, end, zero);
-            vec_store(scores + at, weight);
-            sums[t] = vec_add(sums[t], weight);
-        }
+}
+
+static float find_max(const struct attention_part *p, uint32_t i) {
+    const uint32_t first = p->key_first[i], end = p->key_end[i];
+    const float *scores = p->scores + (size_t)i * ATTN_SCORE_STRIDE;
+    const vec lowest = vec_set1(-INFINITY);
+    vec top = lowest;
+    for (uint32_t j = first / LANES * LANES; j < end; j += LANES) {
+        vec x = vec_load(scores + j);
+        if (j < first || j + LANES > end) x = vec_keep(x, j, first, end, lowest);
+        top = vec_max(top, x);
+    }
+    return vec_max_lane(top);
+}
+
+static void weigh_keys(const struct attention_part *p, uint32_t i) {
+    const uint32_t first = p->key_first[i], end = p->key_end[i];
+    const float max = find_max(p, i);
+    const vec maxes = vec_set1(max);
+    vec sums[16 / LANES];
+    UNROLL for (int v = 0; v < 16 / LANES; v++) {
+        sums[v] = vec_set1(0.0f);
+    }
+    for (uint32_t j = first / 16 * 16; j < end; j += 16) {
+        if (j < first || j + 16 > end)
+            weigh_16(p, i, j, maxes, sums, /*is_edge=*/true);
+        else
+            weigh_16(p, i, j, maxes, sums, /*is_edge=*/false);
     }
     p->max[i] = max;
     p->sum[i] = vec_sum16(sums);
 }
 
-/* tile[j][0, v_head_dim) = V of keys [key, key + 16) that the part sees. */
-INLINE void load_values(const struct attention_part *p, uint32_t key, enum dtype dtype) {
-    for (uint32_t i = 0; i < ATTN_KEY_TILE; i++) {
-        const uint32_t j = key + i;
-        if (j < p->key_min || j >= p->n_keys) continue;
-        float *row = p->tile + (size_t)i * p->v_head_dim;
-        for (uint32_t d = 0; d < p->v_head_dim; d += 8)
-            _mm256_store_ps(row + d, load8(p->v_pool, p->slots[j] * p->v_stride + d, dtype));
-    }
-}
+/* ---- outputs ---- */
 
-/* acc[i .. i + nq)[d, d + nv vectors) += weights of keys [first, end) times the tile at key. */
-INLINE void add_values(const struct attention_part *p, uint32_t i, uint32_t key, uint32_t first,
-                       uint32_t end, uint32_t d, const int nq, const int nv) {
-    vec sums[VALUE_QUERIES][4];
-    float *acc = p->acc + (size_t)i * p->v_head_dim + d;
+/* The values of a block's keys: elements [d, d + some) of each, `at` bytes into its row; `ahead` is
+ * what to fetch meanwhile, or NULL. */
+struct values {
+    const char *const *rows;
+    struct fetch *ahead;
+    uint32_t block, n_keys, d;
+    size_t at;
+};
+
+/* acc[i .. i + nq)[d, d + nv vectors) += weights of keys [first, end) times their values. */
+INLINE void add_values(const struct attention_part *p, const struct values *x, uint32_t i,
+                       uint32_t first, uint32_t end, enum dtype dtype, const int nq, const int nv) {
+    vec sums[GROUP_QUERIES][TILE_VECS];
+    const size_t vec_bytes = LANES * (dtype == RADISH_DTYPE_F32 ? 4 : 2);
+    float *acc = p->acc + (size_t)i * p->v_head_dim + x->d;
     UNROLL for (int n = 0; n < nq; n++) {
         UNROLL for (int v = 0; v < nv; v++) {
             sums[n][v] = vec_load(acc + (size_t)n * p->v_head_dim + LANES * v);
         }
     }
-    const float *weights = p->scores + (size_t)i * ATTENTION_SEGMENT;
+    const float *weights = p->scores + (size_t)i * ATTN_SCORE_STRIDE;
     for (uint32_t j = first; j < end; j++) {
-        const float *row = p->tile + (size_t)(j - key) * p->v_head_dim + d;
+        const char *row = x->rows[j - x->block] + x->at;
+        if (x->ahead) fetch_lines(x->ahead, (uint32_t)(((uint32_t)nv * vec_bytes + 63) / 64));
+        vec value[TILE_VECS];
+        UNROLL for (int v = 0; v < nv; v++) {
+            value[v] = vec_load_as(row + (size_t)v * vec_bytes, dtype);
+        }
         UNROLL for (int n = 0; n < nq; n++) {
-            const vec weight = vec_set1(weights[(size_t)n * ATTENTION_SEGMENT + j]);
+            const vec weight = vec_set1(weights[(size_t)n * ATTN_SCORE_STRIDE + j]);
             UNROLL for (int v = 0; v < nv; v++) {
-                sums[n][v] = vec_fma(weight, vec_load(row + LANES * v), sums[n][v]);
+                sums[n][v] = vec_fma(weight, value[v], sums[n][v]);
+                SETTLE(sums[n][v]);
             }
         }
     }
@@ -192,54 +334,127 @@ INLINE void add_values(const struct attention_part *p, uint32_t i, uint32_t key,
     }
 }
 
-INLINE void add_range(const struct attention_part *p, uint32_t i, uint32_t key, uint32_t first,
-                      uint32_t end, const int nq) {
-    uint32_t d = 0;
+/* One query over keys that its neighbours do not see, vector by vector. */
+static void add_alone(const struct attention_part *p, const struct values *x, uint32_t i,
+                      uint32_t first, uint32_t end, enum dtype dtype, int nv) {
+    struct values one = *x;
     if (first >= end) return;
-    if (nq == 1 || VALUE_VECS == 4)
-        for (; p->v_head_dim - d >= 4 * LANES; d += 4 * LANES)
-            add_values(p, i, key, first, end, d, nq, 4);
-    for (; p->v_head_dim - d >= 2 * LANES; d += 2 * LANES)
-        add_values(p, i, key, first, end, d, nq, 2);
-    for (; d < p->v_head_dim; d += LANES) add_values(p, i, key, first, end, d, nq, 1);
+    for (int v = 0; v < nv; v++) {
+        if (dtype == RADISH_DTYPE_F32) add_values(p, &one, i, first, end, RADISH_DTYPE_F32, 1, 1);
+        if (dtype == RADISH_DTYPE_F16) add_values(p, &one, i, first, end, RADISH_DTYPE_F16, 1, 1);
+        if (dtype == RADISH_DTYPE_BF16) add_values(p, &one, i, first, end, RADISH_DTYPE_BF16, 1, 1);
+        one.d += LANES;
+        one.at += (size_t)LANES * (dtype == RADISH_DTYPE_F32 ? 4 : 2);
+    }
 }
 
-static uint32_t clamp(uint32_t x, uint32_t low, uint32_t high) {
-    return x < low ? low : x > high ? high : x;
+/* nq queries over a block: each over what it sees before the others do, all over what all see, each
+ * over the rest. */
+INLINE void add_block(const struct attention_part *p, const struct values *x,
+                      const struct attention_span *s, uint32_t i, enum dtype dtype, const int nq,
+                      const int nv) {
+    const uint32_t low = clamp(s->key_first, x->block, x->block + x->n_keys);
+    const uint32_t high = clamp(s->key_end, x->block, x->block + x->n_keys);
+    uint32_t first[GROUP_QUERIES], end[GROUP_QUERIES], all_first = low, all_end = high;
+    for (uint32_t n = 0; n < (uint32_t)nq; n++) {
+        first[n] = clamp(p->key_first[i + n], low, high);
+        end[n] = clamp(p->key_end[i + n], low, high);
+        if (first[n] > all_first) all_first = first[n];
+        if (end[n] < all_end) all_end = end[n];
+    }
+    if (all_first > all_end) all_first = all_end = high;
+    if (all_first > low)
+        for (uint32_t n = 0; n < (uint32_t)nq; n++)
+            add_alone(p, x, i + n, first[n], end[n] < all_first ? end[n] : all_first, dtype, nv);
+    if (all_first < all_end) add_values(p, x, i, all_first, all_end, dtype, nq, nv);
+    if (all_end < high)
+        for (uint32_t n = 0; n < (uint32_t)nq; n++)
+            add_alone(p, x, i + n, all_end, end[n], dtype, nv);
 }
 
-/* A few queries: together for the keys that all see, then each for what is left to its right; when
- * their keys do not begin together each goes alone, so that its chain stays in order. */
-static void add_queries(const struct attention_part *p, uint32_t i, uint32_t key) {
-    const uint32_t tile_end = key + ATTN_KEY_TILE;
-    uint32_t first[VALUE_QUERIES], end[VALUE_QUERIES];
-    uint32_t first_max = 0, first_min = tile_end, end_min = tile_end, done = key;
-    for (uint32_t n = 0; n < VALUE_QUERIES; n++) {
-        first[n] = clamp(p->key_first[i + n], key, tile_end);
-        end[n] = clamp(p->key_end[i + n], key, tile_end);
-        if (first[n] > first_max) first_max = first[n];
-        if (first[n] < first_min) first_min = first[n];
-        if (end[n] < end_min) end_min = end[n];
+/* All queries of the span over nv vectors of a block. */
+INLINE void add_span(const struct attention_part *p, const struct values *x,
+                     const struct attention_span *s, uint32_t head, enum dtype dtype,
+                     const bool is_few, const int nv) {
+    uint32_t i = head * head_queries(p) + s->query_first;
+    const uint32_t end = i + s->n_queries;
+    if (!is_few) {
+        for (; end - i >= GROUP_QUERIES; i += GROUP_QUERIES)
+            add_block(p, x, s, i, dtype, GROUP_QUERIES, nv);
+        if (end - i == 5) add_block(p, x, s, i, dtype, 5, nv);
+        if (end - i == 4) add_block(p, x, s, i, dtype, 4, nv);
     }
-    if (first_min == first_max && first_max < end_min) {
-        add_range(p, i, key, first_max, end_min, VALUE_QUERIES);
-        done = end_min;
+    if (end - i == 3) add_block(p, x, s, i, dtype, 3, nv);
+    if (end - i == 2) add_block(p, x, s, i, dtype, 2, nv);
+    if (end - i == 1) add_block(p, x, s, i, dtype, 1, nv);
+}
+
+/* Few queries: V as it lies in the pool. */
+INLINE void add_direct(const struct attention_part *p, const struct walk *now, uint32_t head,
+                       struct fetch *ahead, enum dtype dtype) {
+    const uint32_t elem = dtype == RADISH_DTYPE_F32 ? 4 : 2;
+    struct values x = {now->rows, ahead, now->block, now->n_keys, 0, 0};
+    x.at = (size_t)head * p->v_head_dim * elem;
+    while (x.d < p->v_head_dim) {
+        const uint32_t n_left = (p->v_head_dim - x.d) / LANES;
+        const uint32_t n_vecs = n_left >= 4 ? 4 : n_left >= 2 ? 2 : 1;
+        if (n_vecs == 4)
+            add_span(p, &x, now->span, head, dtype, /*is_few=*/true, 4);
+        else if (n_vecs == 2)
+            add_span(p, &x, now->span, head, dtype, /*is_few=*/true, 2);
+        else
+            add_span(p, &x, now->span, head, dtype, /*is_few=*/true, 1);
+        x.d += n_vecs * LANES;
+        x.at += (size_t)n_vecs * LANES * elem;
     }
-    for (uint32_t n = 0; n < VALUE_QUERIES; n++)
-        add_range(p, i + n, key, first[n] > done ? first[n] : done, end[n], 1);
+}
+
+/* Many queries: panels of WIDE_VECS vectors of V, converted once. */
+INLINE void add_panels(const struct attention_part *p, const struct walk *now, uint32_t head,
+                       struct fetch *ahead, enum dtype dtype) {
+    enum { ROW_FLOATS = WIDE_VECS * LANES };
+    const uint32_t elem = dtype == RADISH_DTYPE_F32 ? 4 : 2;
+    const char *rows[ATTN_BLOCK];
+    struct values x = {rows, NULL, now->block, now->n_keys, 0, 0};
+    size_t at = (size_t)head * p->v_head_dim * elem;
+    for (uint32_t j = 0; j < now->n_keys; j++)
+        rows[j] = (const char *)(p->tile + (size_t)j * ROW_FLOATS);
+    while (x.d < p->v_head_dim) {
+        const uint32_t n_left = (p->v_head_dim - x.d) / LANES;
+        const uint32_t n_vecs = n_left >= WIDE_VECS ? WIDE_VECS : n_left >= 2 ? 2 : 1;
+        for (uint32_t j = 0; j < now->n_keys; j++) {
+            fetch_lines(ahead, (n_vecs * LANES * elem + 63) / 64);
+            for (uint32_t v = 0; v < n_vecs; v++)
+                vec_store(p->tile + (size_t)j * ROW_FLOATS + v * LANES,
+                          vec_load_as(now->rows[j] + at + (size_t)v * LANES * elem, dtype));
+        }
+        if (n_vecs == WIDE_VECS)
+            add_span(p, &x, now->span, head, RADISH_DTYPE_F32, /*is_few=*/false, WIDE_VECS);
+        else if (n_vecs == 2)
+            add_span(p, &x, now->span, head, RADISH_DTYPE_F32, /*is_few=*/false, 2);
+        else
+            add_span(p, &x, now->span, head, RADISH_DTYPE_F32, /*is_few=*/false, 1);
+        x.d += n_vecs * LANES;
+        at += (size_t)n_vecs * LANES * elem;
+    }
 }
 
 INLINE void compute_segment(const struct attention_part *p, enum dtype dtype) {
+    struct walk walks[2];
     score_keys(p, dtype);
     for (uint32_t i = 0; i < p->n_queries; i++) weigh_keys(p, i);
     memset(p->acc, 0, (size_t)p->n_queries * p->v_head_dim * sizeof *p->acc);
-    for (uint32_t key = p->key_min / 16 * 16; key < p->n_keys; key += ATTN_KEY_TILE) {
-        load_values(p, key, dtype);
-        uint32_t i = 0;
-        for (; p->n_queries - i >= VALUE_QUERIES; i += VALUE_QUERIES) add_queries(p, i, key);
-        for (; i < p->n_queries; i++)
-            add_range(p, i, key, clamp(p->key_first[i], key, key + ATTN_KEY_TILE),
-                      clamp(p->key_end[i], key, key + ATTN_KEY_TILE), 1);
+    find_block(p, 0, 0, /*is_v=*/true, &walks[0]);
+    for (uint32_t n = 0; walks[n].span; n ^= 1) {
+        const struct walk *now = &walks[n];
+        find_next(p, now, /*is_v=*/true, &walks[n ^ 1]);
+        for (uint32_t head = 0; head < p->n_kv_heads; head++) {
+            struct fetch ahead = begin_fetch(p, &walks[n ^ 1], head, p->v_head_dim);
+            if (now->span->n_queries <= FEW_QUERIES)
+                add_direct(p, now, head, &ahead, dtype);
+            else
+                add_panels(p, now, head, &ahead, dtype);
+        }
     }
 }
 

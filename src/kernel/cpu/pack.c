@@ -24,7 +24,8 @@ enum pack_format pack_format_for(enum dtype dtype, enum radish_precision precisi
     struct unpack_type type;
     if (dtype == RADISH_DTYPE_F32) return PACK_F32;
     if (dtype == RADISH_DTYPE_F16) return PACK_F16;
-    if (dtype == RADISH_DTYPE_BF16) return PACK_BF16;
+    if (dtype == RADISH_DTYPE_BF16)
+        return precision == RADISH_PRECISION_EXACT ? PACK_F32 : PACK_BF16;
     if (!unpack_find_type(dtype, &type)) return PACK_RAW;
     if (precision == RADISH_PRECISION_EXACT) return PACK_F32;
     return type.quant_max <= 15 && type.block == 32 ? PACK_I4 : PACK_I8;
@@ -59,6 +60,9 @@ bool pack_layout(enum dtype dtype, enum pack_format format, uint32_t n_out, uint
     }
     if (format == PACK_I8 || format == PACK_I4) {
         if (!set_quant_layout(w)) return false;
+    } else if (format == PACK_BF16) {
+        if (!mem_mul(panel_pairs(w), PANEL_ROWS * 2 * sizeof(uint16_t), &w->panel_bytes))
+            return false;
     } else {
         const size_t elem_bytes = format == PACK_F32 ? sizeof(float) : sizeof(uint16_t);
         if (!mem_mul(n_in, PANEL_ROWS * elem_bytes, &w->panel_bytes)) return false;
@@ -76,15 +80,21 @@ static void pack_f32(struct weight *w, const uint8_t *src, uint32_t row, uint8_t
     }
 }
 
-/* Where row r of an input's 16 halves lies (cpu_kernel.h). */
-static inline uint32_t half_position(enum pack_format format, uint32_t row) {
-    return format == PACK_BF16 ? row % 8 * 2 + row / 8 : row;
-}
-
-static void pack_half(struct weight *w, const uint8_t *src, uint32_t row, uint8_t *panel) {
-    uint16_t *dst = (uint16_t *)panel + half_position(w->format, row);
+static void pack_f16(struct weight *w, const uint8_t *src, uint32_t row, uint8_t *panel) {
+    uint16_t *dst = (uint16_t *)panel + row;
     for (uint32_t k = 0; k < w->n_in; k++)
         dst[(size_t)k * PANEL_ROWS] = (uint16_t)(src[2 * k] | src[2 * k + 1] << 8);
+}
+
+/* Half k of row `row` of a BF16 panel. */
+static inline size_t pair_position(size_t k, uint32_t row) {
+    return (k / 2 * PANEL_ROWS + row) * 2 + k % 2;
+}
+
+static void pack_bf16(struct weight *w, const uint8_t *src, uint32_t row, uint8_t *panel) {
+    uint16_t *dst = (uint16_t *)panel;
+    for (uint32_t k = 0; k < w->n_in; k++)
+        dst[pair_position(k, row)] = (uint16_t)(src[2 * k] | src[2 * k + 1] << 8);
 }
 
 /* One scale block of one row into its block of the panel. */
@@ -134,8 +144,10 @@ void pack_panel(struct weight *w, const void *file_data, uint32_t panel) {
             pack_f32(w, src, row, dst);
         else if (w->format == PACK_I8 || w->format == PACK_I4)
             pack_quants(w, src, row, dst);
+        else if (w->format == PACK_F16)
+            pack_f16(w, src, row, dst);
         else
-            pack_half(w, src, row, dst);
+            pack_bf16(w, src, row, dst);
     }
 }
 
@@ -162,13 +174,13 @@ void pack_row_to_f32(const struct weight *w, uint32_t row, float *out) {
         return;
     }
     const float *f = (const float *)(const void *)panel + r;
-    const uint16_t *h = (const uint16_t *)(const void *)panel + half_position(w->format, r);
+    const uint16_t *h = (const uint16_t *)(const void *)panel;
     for (size_t k = 0; k < w->n_in; k++) {
         if (w->format == PACK_F32)
             out[k] = f[k * PANEL_ROWS];
         else if (w->format == PACK_F16)
-            out[k] = dtype_f16_to_f32(h[k * PANEL_ROWS]);
+            out[k] = dtype_f16_to_f32(h[k * PANEL_ROWS + r]);
         else
-            out[k] = dtype_bf16_to_f32(h[k * PANEL_ROWS]);
+            out[k] = dtype_bf16_to_f32(h[pair_position(k, r)]);
     }
 }

@@ -19,34 +19,54 @@ static inline float load(const void *pool, size_t i, enum dtype dtype) {
     return dtype == RADISH_DTYPE_F16 ? dtype_f16_to_f32(h) : dtype_bf16_to_f32(h);
 }
 
-static void score_keys(const struct attention_part *p, uint32_t i, float *scores) {
+static uint32_t max_u32(uint32_t a, uint32_t b) {
+    return a > b ? a : b;
+}
+
+static uint32_t min_u32(uint32_t a, uint32_t b) {
+    return a < b ? a : b;
+}
+
+static void score_keys(const struct attention_part *p, const struct attention_span *span,
+                       uint32_t kv_head, uint32_t i, float *scores) {
     const float *q = p->q + (size_t)i * p->head_dim;
-    float max = -INFINITY;
-    for (uint32_t j = p->key_first[i]; j < p->key_end[i]; j++) {
-        const size_t at = p->slots[j] * p->k_stride;
+    const uint32_t end = min_u32(p->key_end[i], span->key_end);
+    for (uint32_t j = max_u32(p->key_first[i], span->key_first); j < end; j++) {
+        const size_t at = span->slots[j] * p->k_stride + (size_t)kv_head * p->head_dim;
         float dot = 0;
         for (uint32_t d = 0; d < p->head_dim; d++)
             dot = fmaf(q[d], load(p->k_pool, at + d, p->kv_dtype), dot);
         scores[j] = dot * p->scale;
         if (p->soft_cap > 0) scores[j] = p->soft_cap * scalar_tanh(scores[j] / p->soft_cap);
-        if (scores[j] > max) max = scores[j];
+        if (scores[j] > p->max[i]) p->max[i] = scores[j];
     }
-    p->max[i] = max;
+}
+
+static void add_values(const struct attention_part *p, const struct attention_span *span,
+                       uint32_t kv_head, uint32_t i, const float *scores, float sums[16]) {
+    float *acc = p->acc + (size_t)i * p->v_head_dim;
+    const uint32_t end = min_u32(p->key_end[i], span->key_end);
+    for (uint32_t j = max_u32(p->key_first[i], span->key_first); j < end; j++) {
+        const float weight = scalar_exp(scores[j] - p->max[i]);
+        const size_t at = span->slots[j] * p->v_stride + (size_t)kv_head * p->v_head_dim;
+        sums[j % 16] += weight;
+        for (uint32_t d = 0; d < p->v_head_dim; d++)
+            acc[d] = fmaf(weight, load(p->v_pool, at + d, p->kv_dtype), acc[d]);
+    }
 }
 
 void kv_f32_attention__ref(const struct attention_part *p) {
+    const uint32_t n_head_queries = p->n_queries / p->n_kv_heads;
+    memset(p->acc, 0, (size_t)p->n_queries * p->v_head_dim * sizeof *p->acc);
     for (uint32_t i = 0; i < p->n_queries; i++) {
-        float *scores = p->scores + (size_t)i * ATTENTION_SEGMENT, sums[16] = {0};
-        score_keys(p, i, scores);
-        float *acc = p->acc + (size_t)i * p->v_head_dim;
-        memset(acc, 0, p->v_head_dim * sizeof *acc);
-        for (uint32_t j = p->key_first[i]; j < p->key_end[i]; j++) {
-            const float weight = scalar_exp(scores[j] - p->max[i]);
-            const size_t at = p->slots[j] * p->v_stride;
-            sums[j % 16] += weight;
-            for (uint32_t d = 0; d < p->v_head_dim; d++)
-                acc[d] = fmaf(weight, load(p->v_pool, at + d, p->kv_dtype), acc[d]);
-        }
+        const uint32_t kv_head = i / n_head_queries, query = i % n_head_queries;
+        float *scores = p->scores + (size_t)i * ATTN_SCORE_STRIDE, sums[16] = {0};
+        const struct attention_span *end = p->spans + p->n_spans;
+        p->max[i] = -INFINITY;
+        for (const struct attention_span *s = p->spans; s < end; s++)
+            if (query - s->query_first < s->n_queries) score_keys(p, s, kv_head, i, scores);
+        for (const struct attention_span *s = p->spans; s < end; s++)
+            if (query - s->query_first < s->n_queries) add_values(p, s, kv_head, i, scores, sums);
         p->sum[i] = scalar_sum16(sums);
     }
 }

@@ -1,4 +1,5 @@
-/* ref_matmul.c - matrix products in plain C: the specification of the classes kseq and kseq_i8.
+/* ref_matmul.c - matrix products in plain C: the specification of the classes kseq, kseq_i8, kpair
+ * and kpair32.
  *
  *   y[r, n] = sum over k of x[r, k] * w[n, k]
  *
@@ -8,9 +9,16 @@
  * output row per lane, and so give the same bits; that is all there is to the promise that a token
  * alone, in a batch, in a chunk and with any number of threads gets the same numbers.
  *
+ * bf16 weights have two classes, which are what two instructions compute, found by comparing 3.2
+ * million of their results with candidates: VDPBF16PS is a chain of two FMAs, the odd input of a
+ * pair first (kpair); TDPBF16PS of AMX is, per 32 inputs, a chain over the even ones and one over
+ * the odd ones, both from 0, whose sum is added (kpair32). Both take denormals for zeros, and so
+ * does everything in these classes.
+ *
  * Slow: without FMA instructions in the build each step is a call of fmaf(). It serves machines
  * below AVX2 (with a warning) and tests. */
 #include "cpu_kernel.h"
+#include "float_env.h"
 
 #include <math.h>
 
@@ -19,8 +27,7 @@ static inline float load_weight(const struct weight *w, const uint8_t *panel, si
     const float *f = (const float *)(const void *)panel + k * PANEL_ROWS;
     const uint16_t *h = (const uint16_t *)(const void *)panel + k * PANEL_ROWS;
     if (w->format == PACK_F32) return f[row];
-    if (w->format == PACK_F16) return dtype_f16_to_f32(h[row]);
-    return dtype_bf16_to_f32(h[row % 8 * 2 + row / 8]);
+    return dtype_f16_to_f32(h[row]);
 }
 
 static void multiply_floats(const struct matmul_part *p) {
@@ -45,8 +52,52 @@ void f16_f32_matmul__ref(const struct matmul_part *part) {
     multiply_floats(part);
 }
 
+/* A weight of a pair as a float; the halves of a row's pair lie side by side. */
+static inline float load_half(const uint16_t *pair, uint32_t row, uint32_t which) {
+    return dtype_bf16_to_f32(pair[2 * row + which]);
+}
+
+static void add_pair(const uint16_t *w, const float *x, float sums[PANEL_ROWS]) {
+    for (uint32_t i = 0; i < PANEL_ROWS; i++) {
+        sums[i] = fmaf(x[1], load_half(w, i, 1), sums[i]);
+        sums[i] = fmaf(x[0], load_half(w, i, 0), sums[i]);
+    }
+}
+
+static void add_two_chains(const uint16_t *w, const float *x, float sums[PANEL_ROWS]) {
+    for (uint32_t i = 0; i < PANEL_ROWS; i++) {
+        float even = 0, odd = 0;
+        for (uint32_t k = 0; k < PAIRS_BLOCK; k++) {
+            even = fmaf(x[2 * k], load_half(w + (size_t)k * 2 * PANEL_ROWS, i, 0), even);
+            odd = fmaf(x[2 * k + 1], load_half(w + (size_t)k * 2 * PANEL_ROWS, i, 1), odd);
+        }
+        sums[i] = sums[i] + (even + odd);
+    }
+}
+
+/* n_pairs: how many pairs `add` takes at once. */
+static void multiply_pairs(const struct matmul_part *p, uint32_t n_pairs,
+                           void (*add)(const uint16_t *w, const float *x, float *sums)) {
+    const uint64_t env = float_env_flush_denormals();
+    for (uint32_t panel = p->panel_first; panel < p->panel_first + p->n_panels; panel++) {
+        const uint16_t *w = (const void *)(p->w->data + (size_t)panel * p->w->panel_bytes);
+        for (uint32_t row = p->row_first; row < p->row_first + p->n_rows; row++) {
+            const float *x = p->a.x + (size_t)row * p->a.x_stride;
+            float sums[PANEL_ROWS] = {0};
+            for (size_t i = 0; i < panel_pairs(p->w); i += n_pairs)
+                add(w + i * 2 * PANEL_ROWS, x + 2 * i, sums);
+            matmul_store(p, row, panel, sums);
+        }
+    }
+    float_env_restore(env);
+}
+
 void bf16_f32_matmul__ref(const struct matmul_part *part) {
-    multiply_floats(part);
+    multiply_pairs(part, 1, add_pair);
+}
+
+void bf16_f32_matmul__ref32(const struct matmul_part *part) {
+    multiply_pairs(part, PAIRS_BLOCK, add_two_chains);
 }
 
 static void multiply_quants_row(const struct matmul_part *p, const uint8_t *block, uint32_t row,

@@ -13,8 +13,7 @@
  * gathered and multiplied (a tied embedding) exists only as panels; embed reads its rows out of
  * them, 4 bytes of every 64, which costs a cache line per 4 inputs, once per token.
  *
- * A slot past the pool would overwrite another's memory, a position past the table would read
- * anything: both are invariants, checked here in every build. */
+ * Slots and positions are checked by the driver (cpu_rope.c). */
 #include "base/invariant.h"
 #include "cpu_kernel.h"
 #include "pack.h"
@@ -43,7 +42,10 @@ void f32_rmsnorm__ref(const struct rmsnorm_args *a, uint32_t first, uint32_t end
         for (uint32_t i = 0; i < a->width; i++) sums[i % 16] = fmaf(x[i], x[i], sums[i % 16]);
         const float mean = scalar_sum16(sums) / (float)a->width;
         const float inverse = 1.0f / sqrtf(mean + a->eps);
-        for (uint32_t i = 0; i < a->width; i++) y[i] = x[i] * inverse * a->w[i];
+        for (uint32_t i = 0; i < a->width; i++) {
+            const float normed = x[i] * inverse * a->w[i];
+            y[i] = a->accumulate ? y[i] + normed : normed;
+        }
     }
 }
 
@@ -85,12 +87,8 @@ static void store(void *pool, size_t at, enum dtype dtype, const float *src, uin
 void kv_f32_rope_kv_store__ref(const struct rope_kv_store_args *a, uint32_t first, uint32_t end) {
     float rotated[HEAD_DIM_MAX];
     for (uint32_t r = first; r < end; r++) {
-        const int32_t position = a->positions[r], slot = a->slots[r];
-        RADISH_INVARIANT(position >= 0 && (uint32_t)position < a->n_positions, "position %d of %u",
-                         position, a->n_positions);
-        RADISH_INVARIANT(slot >= -1 && (slot < 0 || (uint32_t)slot < a->n_slots), "slot %d of %u",
-                         slot, a->n_slots);
-        const float *table = a->rope_table + (size_t)position * a->rotary_dim;
+        const int32_t slot = a->slots[r];
+        const float *table = a->rope_table + (size_t)a->positions[r] * a->rotary_dim;
         for (uint32_t h = 0; h < a->n_heads; h++) {
             float *q = a->q + (size_t)r * a->q_stride + (size_t)h * a->head_dim;
             rotate(q, q, a->head_dim, a->rotary_dim, a->is_interleaved, table);

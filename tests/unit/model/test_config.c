@@ -229,16 +229,27 @@ struct refusal {
 
 static const struct refusal refusals[] = {
     /* What is valid but not done here is called by name, and what would do is listed. */
-    {"\"architectures\": [\"PhiForCausalLM\"]", RADISH_E_UNSUPPORTED,
-     "config.json: architecture PhiForCausalLM is not supported; supported: LlamaForCausalLM, "
-     "Qwen2ForCausalLM, Qwen3ForCausalLM"},
+    {"\"architectures\": [\"MambaForCausalLM\"]", RADISH_E_UNSUPPORTED,
+     "config.json: architecture MambaForCausalLM is not supported; supported: llama, qwen2, "
+     "qwen3, mistral, phi3, granite, smollm3, stablelm, gpt_neox, phi, nemotron, cohere2, glm4, "
+     "gemma2, gemma3, olmo2, exaone4"},
     {"\"architectures\": null, \"model_type\": \"mamba\"", RADISH_E_UNSUPPORTED,
      "architecture mamba is not supported; supported: llama, qwen2, qwen3"},
-    {"\"hidden_act\": \"gelu\"", RADISH_E_UNSUPPORTED, "hidden_act 'gelu'"},
+    {"\"hidden_act\": \"tanh\"", RADISH_E_UNSUPPORTED,
+     "hidden_act 'tanh' is not supported; supported: silu, gelu"},
+    {"\"qk_layernorm\": true", RADISH_E_UNSUPPORTED, "qk_layernorm is not supported for llama"},
     {"\"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2}", RADISH_E_UNSUPPORTED,
      "'dynamic' is not supported (its keys change"},
     {"\"rope_scaling\": {\"type\": \"mrope\"}", RADISH_E_UNSUPPORTED,
      "'mrope' is not supported; supported: default, linear, llama3, yarn, longrope"},
+    {"\"architectures\": [\"Phi3ForCausalLM\"], \"rope_scaling\": {\"type\": \"ntk\"}",
+     RADISH_E_UNSUPPORTED, "'ntk' is not supported; supported: default, linear, llama3, yarn"},
+    {"\"architectures\": [\"Exaone4ForCausalLM\"], \"sliding_window_pattern\": \"LGL\"",
+     RADISH_E_UNSUPPORTED, "sliding_window_pattern 'LGL' is not supported"},
+    {"\"architectures\": [\"StableLmForCausalLM\"], \"qk_layernorm\": true", RADISH_E_UNSUPPORTED,
+     "qk_layernorm is not supported for stablelm"},
+    {"\"architectures\": [\"SmolLM3ForCausalLM\"], \"no_rope_layers\": [1]", RADISH_E_FORMAT,
+     "no_rope_layers must be a list of 3 numbers"},
     {"\"rope_parameters\": {\"full_attention\": {}}", RADISH_E_UNSUPPORTED, "by layer type"},
     {"\"partial_rotary_factor\": 0.5", RADISH_E_UNSUPPORTED, "partial_rotary_factor 0.5"},
     {"\"num_local_experts\": 8", RADISH_E_UNSUPPORTED, "mixture of experts"},
@@ -288,23 +299,142 @@ static void test_what_cannot_be_served_is_refused_in_one_clear_line(void **state
     }
 }
 
-static void test_windows_and_layer_types_of_qwen_are_refused_when_in_use(void **state) {
+static const char mistral[] =
+    "\"architectures\": [\"MistralForCausalLM\"], \"hidden_size\": 96, \"num_hidden_layers\": 3, "
+    "\"num_attention_heads\": 6, \"num_key_value_heads\": 2, \"intermediate_size\": 160, "
+    "\"vocab_size\": 512, \"max_position_embeddings\": 8192";
+
+static void test_windows_are_read_as_each_family_says_them(void **state) {
+    (void)state;
+    static const struct {
+        const char *base, *extra;
+        uint32_t windows[3];
+    } cases[] = {
+        {qwen2, "\"sliding_window\": 16, \"max_window_layers\": 1", {0, 0, 0}},
+        {qwen2,
+         "\"use_sliding_window\": true, \"sliding_window\": 16, \"max_window_layers\": 1",
+         {0, 16, 16}},
+        {qwen2,
+         "\"use_sliding_window\": true, \"sliding_window\": 16, \"layer_types\": "
+         "[\"full_attention\", \"sliding_attention\", \"full_attention\"]",
+         {0, 16, 0}},
+        {mistral, "", {4096, 4096, 4096}},
+        {mistral, "\"sliding_window\": null", {0, 0, 0}},
+        {mistral, "\"sliding_window\": 8192", {0, 0, 0}},
+        {mistral, "\"sliding_window\": 7", {7, 7, 7}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct model_config config = must_read(cases[i].base, cases[i].extra);
+        assert_memory_equal(config.window, cases[i].windows, sizeof cases[i].windows);
+    }
+}
+
+static void test_layer_types_that_are_not_known_are_refused(void **state) {
     (void)state;
     struct model_config config;
     struct radish_error err;
-    assert_int_equal(read_texts(qwen2,
-                                "\"use_sliding_window\": true, \"sliding_window\": 16, "
-                                "\"max_window_layers\": 1",
+    assert_int_equal(read_texts(mistral,
+                                "\"layer_types\": [\"full_attention\", \"full_attention\", "
+                                "\"linear_attention\"]",
                                 NULL, &config, &err),
                      RADISH_E_UNSUPPORTED);
-    assert_non_null(strstr(err.msg, "sliding windows (16 tokens from layer 1 on)"));
+    assert_non_null(strstr(err.msg, "layer 2 is of type 'linear_attention'"));
+    assert_int_equal(
+        read_texts(mistral, "\"layer_types\": [\"full_attention\"]", NULL, &config, &err),
+        RADISH_E_FORMAT);
+    assert_non_null(strstr(err.msg, "a list of 3 strings"));
+}
 
-    assert_int_equal(read_texts(qwen2,
-                                "\"use_sliding_window\": true, \"sliding_window\": 16, "
-                                "\"layer_types\": [\"full_attention\", \"sliding_attention\"]",
-                                NULL, &config, &err),
-                     RADISH_E_UNSUPPORTED);
-    assert_non_null(strstr(err.msg, "layer 1 is of type 'sliding_attention'"));
+/* A factor r on what layers add is the same as 1 / r on the embedding and 1 / r^2 on eps. */
+static void test_granite_multipliers_become_scales_and_eps(void **state) {
+    (void)state;
+    struct model_config config =
+        must_read(llama, "\"architectures\": [\"GraniteForCausalLM\"], \"rms_norm_eps\": 1e-5, "
+                         "\"attention_multiplier\": 0.125, \"embedding_multiplier\": 12, "
+                         "\"residual_multiplier\": 0.5, \"logits_scaling\": 8");
+
+    assert_true(config.attention_scale == 0.125);
+    assert_true(config.embedding_scale == 24);
+    assert_true(config.norm_eps == 4e-5);
+    assert_true(config.logit_scale == 0.125);
+}
+
+/* Both spellings; layers with a window have a base of their own. */
+static void test_gemma3_has_two_bases_of_rope_in_both_spellings(void **state) {
+    (void)state;
+    static const char *const spellings[] = {
+        "\"rope_theta\": 1e6, \"rope_local_base_freq\": 5e3, \"rope_scaling\": {\"rope_type\": "
+        "\"linear\", \"factor\": 8}, \"sliding_window_pattern\": 3",
+        "\"rope_parameters\": {\"sliding_attention\": {\"rope_type\": \"default\", "
+        "\"rope_theta\": 5e3}, \"full_attention\": {\"rope_type\": \"linear\", \"factor\": 8, "
+        "\"rope_theta\": 1e6}}, \"layer_types\": [\"sliding_attention\", \"sliding_attention\", "
+        "\"full_attention\"]"};
+    for (size_t i = 0; i < 2; i++) {
+        char extra[600];
+        snprintf(extra, sizeof extra,
+                 "\"architectures\": [\"Gemma3ForCausalLM\"], \"sliding_window\": 16, %s",
+                 spellings[i]);
+        struct model_config config = must_read(llama, extra);
+        assert_true(config.rope.theta == 1e6 && config.rope_local.theta == 5e3);
+        assert_int_equal(config.rope.kind, ROPE_LINEAR);
+        assert_int_equal(config.rope_local.kind, ROPE_DEFAULT);
+        assert_int_equal(config.context_trained, 512);
+        assert_true(config.has_local_rope[0] && config.has_local_rope[1]);
+        assert_false(config.has_local_rope[2]);
+        assert_true(config.window[1] == 16 && config.window[2] == 0);
+        assert_true(config.is_tied && config.norm_offset == 1 && config.attention_scale == 1. / 16);
+        assert_true(config.attention_soft_cap == 0 && config.logit_soft_cap == 0);
+    }
+}
+
+static void test_gemma2_has_caps_windows_and_scales_unless_told_otherwise(void **state) {
+    (void)state;
+    static const char gemma2[] = "\"architectures\": [\"Gemma2ForCausalLM\"], "
+                                 "\"max_position_embeddings\": 8192";
+    struct model_config config = must_read(llama, gemma2);
+    assert_true(config.attention_soft_cap == 50 && config.logit_soft_cap == 30);
+    assert_true(config.window[0] == 4096 && config.window[1] == 0 && config.window[2] == 4096);
+    assert_true(config.embedding_scale == sqrt(96) && config.is_tied);
+    assert_int_equal(config.activation, ACTIVATION_GELU_TANH);
+    assert_int_equal(config.head_dim, 256);
+
+    char extra[300];
+    snprintf(extra, sizeof extra,
+             "%s, \"attn_logit_softcapping\": null, \"final_logit_softcapping\": 7, "
+             "\"query_pre_attn_scalar\": 64",
+             gemma2);
+    config = must_read(llama, extra);
+    assert_true(config.attention_soft_cap == 0 && config.logit_soft_cap == 7);
+    assert_true(config.attention_scale == 0.125);
+}
+
+static void test_gpt_neox_is_read_in_its_older_spelling(void **state) {
+    (void)state;
+    struct model_config config =
+        must_read(llama, "\"architectures\": [\"GPTNeoXForCausalLM\"], \"rotary_pct\": 0.5, "
+                         "\"rotary_emb_base\": 20000, \"layer_norm_eps\": 1e-3, "
+                         "\"hidden_act\": \"gelu_new\", \"use_parallel_residual\": false");
+    assert_int_equal(config.rotary_dim, 8);
+    assert_true(config.rope.theta == 20000 && config.norm_eps == 1e-3);
+    assert_int_equal(config.n_kv_heads[0], 6); /* num_key_value_heads is not its key */
+    assert_true(config.has_attention_bias && config.has_mlp_bias);
+    assert_false(config.is_parallel || config.has_gate);
+    assert_int_equal(config.activation, ACTIVATION_GELU_TANH);
+}
+
+static void test_smollm3_names_layers_without_rope(void **state) {
+    (void)state;
+    static const char smollm3[] =
+        "\"architectures\": [\"SmolLM3ForCausalLM\"], \"no_rope_layer_interval\": 2";
+    struct model_config config = must_read(llama, smollm3);
+    assert_true(config.has_rope[0] && config.has_rope[2]);
+    assert_false(config.has_rope[1]);
+
+    char extra[200];
+    snprintf(extra, sizeof extra, "%s, \"no_rope_layers\": [0, 1, 0]", smollm3);
+    config = must_read(llama, extra);
+    assert_true(config.has_rope[1]);
+    assert_false(config.has_rope[0] || config.has_rope[2]);
 }
 
 static void test_a_broken_generation_config_is_named(void **state) {
@@ -377,7 +507,13 @@ int main(void) {
         cmocka_unit_test(test_sampling_defaults_come_from_generation_config),
         cmocka_unit_test(test_a_window_that_hides_nothing_is_fine),
         cmocka_unit_test(test_what_cannot_be_served_is_refused_in_one_clear_line),
-        cmocka_unit_test(test_windows_and_layer_types_of_qwen_are_refused_when_in_use),
+        cmocka_unit_test(test_windows_are_read_as_each_family_says_them),
+        cmocka_unit_test(test_layer_types_that_are_not_known_are_refused),
+        cmocka_unit_test(test_granite_multipliers_become_scales_and_eps),
+        cmocka_unit_test(test_gemma3_has_two_bases_of_rope_in_both_spellings),
+        cmocka_unit_test(test_gemma2_has_caps_windows_and_scales_unless_told_otherwise),
+        cmocka_unit_test(test_gpt_neox_is_read_in_its_older_spelling),
+        cmocka_unit_test(test_smollm3_names_layers_without_rope),
         cmocka_unit_test(test_a_broken_generation_config_is_named),
         cmocka_unit_test(test_too_many_end_tokens_are_refused),
         cmocka_unit_test(test_a_folder_without_config_is_refused),

@@ -271,6 +271,72 @@ static void test_wrong_types_of_metadata_are_named(void **state) {
     must_refuse(&b, RADISH_E_FORMAT, "tokenizer.ggml.tokens must be an array");
 }
 
+static void test_windows_follow_the_file_or_the_family(void **state) {
+    (void)state;
+    static const uint32_t answers[] = {0, 1, 1};
+    static const struct {
+        const char *arch;
+        int window; /* -1: no key */
+        uint32_t period;
+        bool has_answers;
+        uint32_t windows[3];
+    } cases[] = {
+        {"gemma2", 16, 0, false, {16, 0, 16}}, {"gemma2", 16, 3, false, {16, 16, 0}},
+        {"gemma3", -1, 0, false, {0, 0, 0}},   {"gemma3", 16, 0, false, {16, 16, 16}},
+        {"gemma3", 16, 0, true, {0, 16, 16}},  {"phi3", 16, 0, false, {16, 16, 16}},
+        {"phi3", 0, 0, false, {0, 0, 0}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct gguf_build b;
+        char window[64], pattern[80];
+        snprintf(window, sizeof window, "%s.attention.sliding_window", cases[i].arch);
+        snprintf(pattern, sizeof pattern, "%s_pattern", window);
+        build_base(&b, cases[i].arch, NULL);
+        if (cases[i].window >= 0) gguf_build_u32(&b, window, (uint32_t)cases[i].window);
+        if (cases[i].period) gguf_build_u32(&b, pattern, cases[i].period);
+        if (cases[i].has_answers) gguf_build_u32s(&b, pattern, answers, 3);
+        struct model_config config = must_read(&b);
+        assert_memory_equal(config.window, cases[i].windows, sizeof cases[i].windows);
+    }
+    struct gguf_build b;
+    build_base(&b, "gemma2", "context_length");
+    gguf_build_u32(&b, "gemma2.context_length", 8192);
+    struct model_config config = must_read(&b);
+    assert_true(config.window[0] == 4096 && config.window[1] == 0);
+
+    build_base(&b, "gemma2", NULL);
+    gguf_build_u32s(&b, "gemma2.attention.sliding_window_pattern", answers, 2);
+    must_refuse(&b, RADISH_E_FORMAT, "sliding_window_pattern must be a number or an array of 3");
+}
+
+/* A file says no word about longrope, but has its factors. */
+static void test_longrope_of_phi3_is_known_by_its_tensors(void **state) {
+    (void)state;
+    float factors[8];
+    struct gguf_build b;
+    for (int i = 0; i < 8; i++) factors[i] = 1 + (float)i;
+    build_base(&b, "phi3", NULL);
+    gguf_build_u32(&b, "phi3.rope.scaling.original_context_length", 128);
+    gguf_build_f32(&b, "phi3.rope.scaling.attn_factor", 1.25f);
+    gguf_build_tensor(&b, "rope_factors_short.weight", 0, 8, factors);
+    gguf_build_tensor(&b, "rope_factors_long.weight", 0, 8, factors);
+    struct model_config config = must_read(&b);
+
+    assert_int_equal(config.rope.kind, ROPE_LONGROPE);
+    assert_true(config.rope.attention_factor == 1.25 && config.rope.factor == 4);
+    assert_true(config.rope.freq_factors[7] == 8);
+}
+
+static void test_granite_scales_are_read(void **state) {
+    (void)state;
+    struct gguf_build b;
+    build_base(&b, "granite", NULL);
+    gguf_build_f32(&b, "granite.residual_scale", 0.5f);
+    gguf_build_f32(&b, "granite.logit_scale", 4);
+    struct model_config config = must_read(&b);
+    assert_true(config.embedding_scale == 2 && config.logit_scale == 0.25);
+}
+
 static void test_what_is_valid_but_not_done_here_is_refused_by_name(void **state) {
     (void)state;
     static const struct {
@@ -292,9 +358,9 @@ static void test_what_is_valid_but_not_done_here_is_refused_by_name(void **state
         must_refuse(&b, RADISH_E_UNSUPPORTED, options[i].part);
     }
 
-    build_base(&b, "gemma2", NULL);
+    build_base(&b, "mamba", NULL);
     must_refuse(&b, RADISH_E_UNSUPPORTED,
-                "architecture gemma2 is not supported; supported: llama, qwen2, qwen3");
+                "architecture mamba is not supported; supported: llama, qwen2, qwen3");
 
     build_base(&b, "llama", NULL);
     gguf_build_str(&b, "llama.rope.scaling.type", "dynamic");
@@ -314,6 +380,9 @@ int main(void) {
         cmocka_unit_test(test_sampling_defaults_are_read),
         cmocka_unit_test(test_what_is_missing_or_absurd_is_named),
         cmocka_unit_test(test_wrong_types_of_metadata_are_named),
+        cmocka_unit_test(test_windows_follow_the_file_or_the_family),
+        cmocka_unit_test(test_longrope_of_phi3_is_known_by_its_tensors),
+        cmocka_unit_test(test_granite_scales_are_read),
         cmocka_unit_test(test_what_is_valid_but_not_done_here_is_refused_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

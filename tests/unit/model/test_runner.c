@@ -219,6 +219,10 @@ static void spoil_table_padding(struct one *one) {
     one->table[2] = 0;
     one->slots[2] = 0;
 }
+static void spoil_same_slot(struct one *one) {
+    one->table[2] = one->table[3];
+    one->slots[2] = one->slots[3];
+}
 static void move_to_slot_3(struct one *one) {
     one->table[2] = 3;
     one->slots[2] = 3;
@@ -257,15 +261,8 @@ static bool aborts(struct session *session, spoil_fn spoil) {
 static void test_a_wrong_batch_stops_the_process(void **state) {
     (void)state;
     static const spoil_fn spoils[] = {
-        spoil_token,
-        spoil_sampled,
-        spoil_position,
-        spoil_slot,
-        spoil_table_past_the_pool,
-        spoil_table_padding,
-        spoil_length,
-        spoil_rows,
-        spoil_logits_row,
+        spoil_token,         spoil_sampled,   spoil_position, spoil_slot, spoil_table_past_the_pool,
+        spoil_table_padding, spoil_same_slot, spoil_length,   spoil_rows, spoil_logits_row,
         spoil_count,
     };
     struct session session;
@@ -354,6 +351,51 @@ static void test_the_plan_covers_what_creation_takes(void **state) {
     assert_int_equal(p.fake.n_live, 0);
     assert_int_equal(p.fake.bytes_live, 0);
     model_file_close(p.file);
+}
+
+static void test_a_second_base_of_rope_has_a_table_that_is_planned_and_freed(void **state) {
+    (void)state;
+    struct planned p;
+    struct runner_plan one, two;
+    struct runner *runner;
+    struct radish_error err = {0};
+    open_planned(&p);
+    assert_int_equal(runner_plan(&p.config, &p.fake.device, &p.options, &one, &err), RADISH_OK);
+    p.config.rope_local = p.config.rope;
+    p.config.has_local_rope[1] = true;
+    assert_int_equal(runner_plan(&p.config, &p.fake.device, &p.options, &two, &err), RADISH_OK);
+    assert_true(two.scratch_bytes >=
+                one.scratch_bytes + 4ull * p.config.rotary_dim * p.options.context_tokens);
+    assert_int_equal(
+        runner_create(&p.config, &p.weights, &p.fake.device, &p.options, &runner, &err), RADISH_OK);
+    runner_destroy(runner);
+    assert_int_equal(p.fake.n_live, 0);
+    assert_int_equal(p.fake.bytes_live, 0);
+    model_file_close(p.file);
+}
+
+static void test_what_a_family_needs_is_asked_of_the_device(void **state) {
+    (void)state;
+    static const struct {
+        enum activation activation;
+        double cap;
+        enum kernel_op op;
+    } cases[] = {{ACTIVATION_GELU_TANH, 0, KERNEL_OP_ACTIVATE},
+                 {ACTIVATION_SILU, 0, KERNEL_OP_SILU_MUL},
+                 {ACTIVATION_SILU, 30, KERNEL_OP_SOFT_CAP}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct planned p;
+        struct runner_plan plan;
+        struct radish_error err = {0};
+        open_planned(&p);
+        p.config.activation = cases[i].activation;
+        p.config.logit_soft_cap = cases[i].cap;
+        p.fake.refused_op = cases[i].op;
+        assert_int_equal(runner_plan(&p.config, &p.fake.device, &p.options, &plan, &err),
+                         RADISH_E_UNSUPPORTED);
+        assert_non_null(strstr(err.msg, kernel_op_name(cases[i].op)));
+        model_file_close(p.file);
+    }
 }
 
 static void test_a_missing_kernel_names_layer_and_operation(void **state) {
@@ -509,6 +551,8 @@ int main(void) {
         cmocka_unit_test(test_the_whole_first_page_is_padding),
         cmocka_unit_test(test_the_step_allocates_nothing),
         cmocka_unit_test(test_the_plan_covers_what_creation_takes),
+        cmocka_unit_test(test_a_second_base_of_rope_has_a_table_that_is_planned_and_freed),
+        cmocka_unit_test(test_what_a_family_needs_is_asked_of_the_device),
         cmocka_unit_test(test_a_missing_kernel_names_layer_and_operation),
         cmocka_unit_test(test_absurd_limits_are_refused_not_computed),
         cmocka_unit_test(test_any_allocation_of_creation_may_fail),

@@ -1,0 +1,174 @@
+/* amx_matmul.c - matrix products of bf16 weights with AMX tiles, class kpair32.
+ *
+ *   y[r, n] = sum over blocks of 32 inputs: even chain + odd chain, both from 0 (ref_matmul.c)
+ *
+ * That is what TDPBF16PS computes for each of 16 x 16 outputs. A panel lies as the instruction
+ * wants its right operand (16 pairs of inputs times 16 rows are 1 KiB in a row), the activations as
+ * it wants the left one, so tiles are loaded straight from both. Eight tiles: for more than 16
+ * tokens 2 x 2 tiles of sums with two of each operand, so that a load serves two products; up to 16
+ * tokens one tile of activations times four panels, which lets the weights come in at the speed of
+ * memory.
+ *
+ * A tile row is a token by itself: how many there are changes no bit. Tokens past the last one are
+ * left out by the tiles' configuration, which is per part. Sums leave through memory. The state of
+ * the tiles is released at the end of a part: a thread that has none is switched for less. */
+#include "avx512_tile.h"
+#include "float_env.h"
+
+#include <string.h>
+
+enum { TILE_ROWS = 16, PANELS_MAX = 4 };
+
+/* Numbers of the tiles: they are parts of the instructions. */
+#define SUM0    0
+#define SUM1    1
+#define SUM2    2
+#define SUM3    3
+#define ACT0    4
+#define ACT1    5
+#define WEIGHT0 6
+#define WEIGHT1 7
+
+struct tile_config {
+    uint8_t palette, start_row, reserved[14];
+    uint16_t row_bytes[16];
+    uint8_t n_rows[16];
+};
+
+/* Tiles for n0 tokens, and n1 more for the odd tiles of sums where these are used as 2 x 2. */
+static void configure(uint32_t n0, uint32_t n1) {
+    struct tile_config config = {.palette = 1};
+    for (int tile = 0; tile < 8; tile++) {
+        config.row_bytes[tile] = 64;
+        config.n_rows[tile] = (uint8_t)n0;
+    }
+    if (n1) config.n_rows[SUM2] = config.n_rows[SUM3] = config.n_rows[ACT1] = (uint8_t)n1;
+    config.n_rows[WEIGHT0] = config.n_rows[WEIGHT1] = TILE_ROWS;
+    _tile_loadconfig(&config);
+}
+
+static void store_sums(const struct matmul_part *p, uint32_t row, uint32_t n_rows, uint32_t panel,
+                       const float *sums) {
+    for (uint32_t i = 0; i < n_rows; i++)
+        avx512_store(p, row + i, panel, _mm512_load_ps(sums + i * PANEL_ROWS));
+}
+
+/* 17 to 32 tokens times two panels. */
+static void multiply_2x2(const struct matmul_part *p, uint32_t row, uint32_t n1, uint32_t panel,
+                         float *sums) {
+    const size_t n_blocks = panel_pairs(p->w) / PAIRS_BLOCK, stride = 2 * (size_t)p->a.x_stride;
+    const uint16_t *x = p->a.halves + (size_t)row * p->a.x_stride;
+    const uint16_t *x1 = x + TILE_ROWS * (size_t)p->a.x_stride;
+    const uint8_t *w = p->w->data + panel * p->w->panel_bytes, *w1 = w + p->w->panel_bytes;
+    _tile_zero(SUM0);
+    _tile_zero(SUM1);
+    _tile_zero(SUM2);
+    _tile_zero(SUM3);
+    for (size_t b = 0; b < n_blocks; b++, x += 32, x1 += 32, w += 1024, w1 += 1024) {
+        _tile_loadd(WEIGHT0, w, 64);
+        _tile_loadd(ACT0, x, stride);
+        _tile_dpbf16ps(SUM0, ACT0, WEIGHT0);
+        _tile_loadd(WEIGHT1, w1, 64);
+        _tile_dpbf16ps(SUM1, ACT0, WEIGHT1);
+        _tile_loadd(ACT1, x1, stride);
+        _tile_dpbf16ps(SUM2, ACT1, WEIGHT0);
+        _tile_dpbf16ps(SUM3, ACT1, WEIGHT1);
+    }
+    _tile_stored(SUM0, sums, 64);
+    store_sums(p, row, TILE_ROWS, panel, sums);
+    _tile_stored(SUM1, sums, 64);
+    store_sums(p, row, TILE_ROWS, panel + 1, sums);
+    _tile_stored(SUM2, sums, 64);
+    store_sums(p, row + TILE_ROWS, n1, panel, sums);
+    _tile_stored(SUM3, sums, 64);
+    store_sums(p, row + TILE_ROWS, n1, panel + 1, sums);
+}
+
+/* Up to 16 tokens times four panels. */
+static void multiply_1x4(const struct matmul_part *p, uint32_t row, uint32_t n_rows, uint32_t panel,
+                         float *sums) {
+    const size_t n_blocks = panel_pairs(p->w) / PAIRS_BLOCK, stride = 2 * (size_t)p->a.x_stride;
+    const size_t panel_bytes = p->w->panel_bytes;
+    const uint16_t *x = p->a.halves + (size_t)row * p->a.x_stride;
+    const uint8_t *w = p->w->data + panel * panel_bytes;
+    _tile_zero(SUM0);
+    _tile_zero(SUM1);
+    _tile_zero(SUM2);
+    _tile_zero(SUM3);
+    for (size_t b = 0; b < n_blocks; b++, x += 32, w += 1024) {
+        _tile_loadd(ACT0, x, stride);
+        _tile_loadd(WEIGHT0, w, 64);
+        _tile_dpbf16ps(SUM0, ACT0, WEIGHT0);
+        _tile_loadd(WEIGHT1, w + panel_bytes, 64);
+        _tile_dpbf16ps(SUM1, ACT0, WEIGHT1);
+        _tile_loadd(WEIGHT0, w + 2 * panel_bytes, 64);
+        _tile_dpbf16ps(SUM2, ACT0, WEIGHT0);
+        _tile_loadd(WEIGHT1, w + 3 * panel_bytes, 64);
+        _tile_dpbf16ps(SUM3, ACT0, WEIGHT1);
+    }
+    _tile_stored(SUM0, sums, 64);
+    store_sums(p, row, n_rows, panel, sums);
+    _tile_stored(SUM1, sums, 64);
+    store_sums(p, row, n_rows, panel + 1, sums);
+    _tile_stored(SUM2, sums, 64);
+    store_sums(p, row, n_rows, panel + 2, sums);
+    _tile_stored(SUM3, sums, 64);
+    store_sums(p, row, n_rows, panel + 3, sums);
+}
+
+/* Up to 16 tokens times one panel: what is left over. */
+static void multiply_1x1(const struct matmul_part *p, uint32_t row, uint32_t n_rows, uint32_t panel,
+                         float *sums) {
+    const size_t n_blocks = panel_pairs(p->w) / PAIRS_BLOCK, stride = 2 * (size_t)p->a.x_stride;
+    const uint16_t *x = p->a.halves + (size_t)row * p->a.x_stride;
+    const uint8_t *w = p->w->data + panel * p->w->panel_bytes;
+    _tile_zero(SUM0);
+    for (size_t b = 0; b < n_blocks; b++, x += 32, w += 1024) {
+        _tile_loadd(ACT0, x, stride);
+        _tile_loadd(WEIGHT0, w, 64);
+        _tile_dpbf16ps(SUM0, ACT0, WEIGHT0);
+    }
+    _tile_stored(SUM0, sums, 64);
+    store_sums(p, row, n_rows, panel, sums);
+}
+
+/* Blocks of 32 tokens times all panels: a pair of panels stays in the nearest caches while the
+ * tokens pass by. */
+static void multiply_blocks(const struct matmul_part *p, uint32_t row, uint32_t n_blocks,
+                            float *sums) {
+    const uint32_t end = p->panel_first + p->n_panels;
+    uint32_t panel = p->panel_first;
+    configure(TILE_ROWS, TILE_ROWS);
+    for (; end - panel >= 2; panel += 2)
+        for (uint32_t i = 0; i < n_blocks; i++)
+            multiply_2x2(p, row + i * 2 * TILE_ROWS, TILE_ROWS, panel, sums);
+    for (uint32_t i = 0; panel < end && i < 2 * n_blocks; i++)
+        multiply_1x1(p, row + i * TILE_ROWS, TILE_ROWS, panel, sums);
+}
+
+/* The last 1 to 31 tokens times all panels. */
+static void multiply_rest(const struct matmul_part *p, uint32_t row, uint32_t n_rows, float *sums) {
+    const uint32_t end = p->panel_first + p->n_panels;
+    const uint32_t n0 = n_rows < TILE_ROWS ? n_rows : TILE_ROWS, n1 = n_rows - n0;
+    uint32_t panel = p->panel_first;
+    configure(n0, n1);
+    if (n1)
+        for (; end - panel >= 2; panel += 2) multiply_2x2(p, row, n1, panel, sums);
+    else
+        for (; end - panel >= PANELS_MAX; panel += PANELS_MAX)
+            multiply_1x4(p, row, n0, panel, sums);
+    for (uint32_t i = panel; i < end; i++) multiply_1x1(p, row, n0, i, sums);
+    if (!n1 || panel == end) return;
+    configure(n1, 0);
+    for (; panel < end; panel++) multiply_1x1(p, row + TILE_ROWS, n1, panel, sums);
+}
+
+void bf16_f32_matmul__amx(const struct matmul_part *p) {
+    _Alignas(64) float sums[TILE_ROWS * PANEL_ROWS];
+    const uint64_t env = float_env_flush_denormals();
+    const uint32_t n_blocks = p->n_rows / (2 * TILE_ROWS), n_rest = p->n_rows % (2 * TILE_ROWS);
+    if (n_blocks) multiply_blocks(p, p->row_first, n_blocks, sums);
+    if (n_rest) multiply_rest(p, p->row_first + n_blocks * 2 * TILE_ROWS, n_rest, sums);
+    _tile_release();
+    float_env_restore(env);
+}
