@@ -164,7 +164,8 @@ def test_a_client_that_leaves_counts_as_aborted(server):
     asked = {"prompt": ids("leaves", 10), "max_tokens": 8000, "ignore_eos": True, "stream": True}
     with server.start_post("/v1/completions", asked) as sock:
         read_until(sock, b"data: ")
-        during = scrape(server)
+        while not (during := scrape(server)).get("sglang:num_running_reqs"):  # Figures are those of the last whole step.
+            time.sleep(0.005)
         assert during.get("sglang:num_running_reqs") == 1 and during.get("sglang:num_used_tokens") > 0
     after = settle(server)
     assert after.get("sglang:num_aborted_requests_total") - before.get("sglang:num_aborted_requests_total") == 1
