@@ -183,6 +183,7 @@ TARGET("amx-tile,amx-bf16") static double run_tiles(uint32_t rounds) {
         config[16 + 2 * i] = 64;
         config[48 + i] = 16;
     }
+    keep(config); /* The intrinsic tells the compiler of eight bytes only. */
     _tile_loadconfig(config);
     _tile_zero(0);
     _tile_zero(1);

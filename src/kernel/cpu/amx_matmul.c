@@ -44,6 +44,9 @@ static void configure(uint32_t n0, uint32_t n1) {
     }
     if (n1) config.n_rows[SUM2] = config.n_rows[SUM3] = config.n_rows[ACT1] = (uint8_t)n1;
     config.n_rows[WEIGHT0] = config.n_rows[WEIGHT1] = TILE_ROWS;
+    /* The intrinsic tells the compiler of eight bytes only: without this the others may be left
+     * out. */
+    __asm__ volatile("" : : "r"(&config) : "memory");
     _tile_loadconfig(&config);
 }
 
