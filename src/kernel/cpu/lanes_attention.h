@@ -52,9 +52,6 @@ enum {
     FEW_QUERIES = 3    /* of one TILE_VECS wide; V is not converted into panels for them */
 };
 
-/* What keys outside a span look like. */
-static const float no_key[HEAD_DIM_MAX];
-
 /* Where a walk over (block, span) is, and the rows of its keys, at the part's first KV head. */
 struct walk {
     const struct attention_span *span; /* NULL at the end */
@@ -94,10 +91,12 @@ static void find_block(const struct attention_part *p, uint32_t block, uint32_t 
         for (; index < p->n_spans; index++) {
             const struct attention_span *s = &p->spans[index];
             if (s->key_first >= block + n || s->key_end <= block) continue;
+            /* Keys outside the span are read as one inside: what comes of it is not used. */
+            const uint32_t inside = s->key_first > block ? s->key_first : block;
             for (uint32_t i = 0; i < n; i++) {
                 const uint32_t j = block + i;
-                w->rows[i] = j >= s->key_first && j < s->key_end ? pool + s->slots[j] * stride
-                                                                 : (const char *)no_key;
+                const bool is_inside = j >= s->key_first && j < s->key_end;
+                w->rows[i] = pool + s->slots[is_inside ? j : inside] * stride;
             }
             w->span = s;
             w->block = block;
@@ -112,8 +111,7 @@ static void find_next(const struct attention_part *p, const struct walk *now, bo
     find_block(p, now->block, (uint32_t)(now->span - p->spans) + 1, is_v, w);
 }
 
-/* The share of a KV head in fetching the next block: some of its slots, all heads of each. Rows
- * that are not there stay unread. */
+/* The share of a KV head in fetching the next block: some of its slots, all heads of each. */
 static struct fetch begin_fetch(const struct attention_part *p, const struct walk *next,
                                 uint32_t head, uint32_t head_dim) {
     const size_t elem = dtype_block_bytes(p->kv_dtype);
