@@ -34,42 +34,55 @@ static bool may_use_tiles(uint64_t xcr0) {
 #endif
 }
 
-static enum cpu_isa find_best_isa(void) {
+static uint32_t bit_of(enum cpu_isa isa) {
+    return 1u << isa;
+}
+
+static uint32_t find_isas(void) {
     const uint32_t fma = 1u << 12, osxsave = 1u << 27, avx = 1u << 28, f16c = 1u << 29;
     const uint32_t avx2 = 1u << 5, avx512f = 1u << 16, avx512dq = 1u << 17, avx512bw = 1u << 30;
-    const uint32_t avx512vl = 1u << 31, avx512vnni = 1u << 11, avx512bf16 = 1u << 5;
+    const uint32_t avx512vl = 1u << 31, avx512vnni = 1u << 11;
+    const uint32_t avxvnni = 1u << 4, avx512bf16 = 1u << 5; /* of leaf 7, 1 */
     const uint32_t amx_bf16 = 1u << 22, amx_tile = 1u << 24;
     const uint32_t need1 = fma | osxsave | avx | f16c;
     const uint32_t need7 = avx512f | avx512dq | avx512bw | avx512vl;
-    uint32_t a, b, c, d;
-    if (!__get_cpuid(1, &a, &b, &c, &d) || (c & need1) != need1) return CPU_ISA_REF;
-    uint64_t xcr0 = read_xcr0();
-    if ((xcr0 & 6) != 6) return CPU_ISA_REF;
-    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(b & avx2)) return CPU_ISA_REF;
-    if ((b & need7) != need7 || (xcr0 & 0xe6) != 0xe6) return CPU_ISA_AVX2;
-    if (!(c & avx512vnni)) return CPU_ISA_AVX512;
-    const uint32_t has_tiles = d & amx_tile && d & amx_bf16;
-    if (!__get_cpuid_count(7, 1, &a, &b, &c, &d) || !(a & avx512bf16)) return CPU_ISA_AVX512VNNI;
-    return has_tiles && may_use_tiles(xcr0) ? CPU_ISA_AMX : CPU_ISA_AVX512BF16;
+    const uint64_t avx_state = 6, avx512_state = 0xe6;
+    uint32_t isas = bit_of(CPU_ISA_REF);
+    uint32_t a, b, c, d, a1 = 0, b1, c1, d1;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || (c & need1) != need1) return isas;
+    const uint64_t xcr0 = read_xcr0();
+    if ((xcr0 & avx_state) != avx_state) return isas;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(b & avx2)) return isas;
+    isas |= bit_of(CPU_ISA_AVX2);
+    if (a >= 1 && !__get_cpuid_count(7, 1, &a1, &b1, &c1, &d1)) a1 = 0;
+    if (a1 & avxvnni) isas |= bit_of(CPU_ISA_AVXVNNI);
+    if ((b & need7) != need7 || (xcr0 & avx512_state) != avx512_state) return isas;
+    isas |= bit_of(CPU_ISA_AVX512);
+    if (!(c & avx512vnni)) return isas;
+    isas |= bit_of(CPU_ISA_AVX512VNNI);
+    if (!(a1 & avx512bf16)) return isas;
+    isas |= bit_of(CPU_ISA_AVX512BF16);
+    if (d & amx_tile && d & amx_bf16 && may_use_tiles(xcr0)) isas |= bit_of(CPU_ISA_AMX);
+    return isas;
 }
 #else
-static enum cpu_isa find_best_isa(void) {
-    return CPU_ISA_REF;
+static uint32_t find_isas(void) {
+    return 1u << CPU_ISA_REF;
 }
 #endif
 
 bool cpu_has_isa(enum cpu_isa isa) {
-    static atomic_int best = -1;
-    int isa_max = atomic_load_explicit(&best, memory_order_relaxed);
-    if (isa_max < 0) {
-        isa_max = (int)find_best_isa();
-        atomic_store_explicit(&best, isa_max, memory_order_relaxed);
+    static _Atomic uint32_t known; /* 0: not asked yet; the plain C kernels are always there */
+    uint32_t isas = atomic_load_explicit(&known, memory_order_relaxed);
+    if (!isas) {
+        isas = find_isas();
+        atomic_store_explicit(&known, isas, memory_order_relaxed);
     }
-    return (int)isa <= isa_max;
+    return isas >> isa & 1;
 }
 
 const char *cpu_isa_name(enum cpu_isa isa) {
-    static const char *const names[CPU_ISA_COUNT] = {"ref",        "avx2",       "avx512",
-                                                     "avx512vnni", "avx512bf16", "amx"};
+    static const char *const names[CPU_ISA_COUNT] = {
+        "ref", "avx2", "avxvnni", "avx512", "avx512vnni", "avx512bf16", "amx"};
     return (unsigned)isa < CPU_ISA_COUNT ? names[isa] : "?";
 }

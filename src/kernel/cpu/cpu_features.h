@@ -5,12 +5,14 @@
 
 #include "radish.h"
 
-/* Instruction sets that rows of ops.def may need, as kernels are compiled, each on top of the one
- * before: AVX2 means AVX2 + FMA + F16C; AVX512 means F + BW + DQ + VL; then VNNI; BF16; AMX with
- * BF16 tiles. */
+/* Instruction sets that rows of ops.def may need: AVX2 means AVX2 + FMA + F16C; AVXVNNI adds
+ * VPDPBUSD on 256 bits; AVX512 means F + BW + DQ + VL on top of AVX2; then, each on top of the one
+ * before, VNNI; BF16; AMX with BF16 tiles. A later one is the better one where a machine has
+ * several. */
 enum cpu_isa {
     CPU_ISA_REF,
     CPU_ISA_AVX2,
+    CPU_ISA_AVXVNNI,
     CPU_ISA_AVX512,
     CPU_ISA_AVX512VNNI,
     CPU_ISA_AVX512BF16,
