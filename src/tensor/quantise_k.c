@@ -84,8 +84,15 @@ static double fit_line(const float *x, const int32_t *q, double sum_x, double *s
     return scale * (scale * q2 - 2 * xq - 2 * minimum * q1) + minimum * (n * minimum + 2 * sum_x);
 }
 
+/* What a group gets that has no scale, or one too small for its block: one number for all. */
+static float flat_minimum(const float *x) {
+    float sum = 0;
+    for (int j = 0; j < MIN_GROUP; j++) sum += x[j];
+    return sum < 0 ? -sum / MIN_GROUP : 0;
+}
+
 static void choose_line(const float *x, int q_max, float *scale_out, float *minimum_out) {
-    float min = 0, max = 0;
+    float min = 0, max = x[0]; /* a minimum above zero cannot be said */
     double sum_x = 0, best = INFINITY;
     for (int j = 0; j < MIN_GROUP; j++) {
         min = x[j] < min ? x[j] : min;
@@ -93,7 +100,8 @@ static void choose_line(const float *x, int q_max, float *scale_out, float *mini
         sum_x += (double)x[j];
     }
     const float range = max - min;
-    *scale_out = *minimum_out = 0;
+    *scale_out = 0;
+    *minimum_out = flat_minimum(x);
     for (int i = 0; i < N_TRIES; i++) {
         int32_t q[MIN_GROUP];
         double scale, minimum;
@@ -106,13 +114,6 @@ static void choose_line(const float *x, int q_max, float *scale_out, float *mini
         *scale_out = (float)scale;
         *minimum_out = (float)minimum;
     }
-}
-
-/* What a group gets whose scale is too small for its block: one number for all. */
-static float flat_minimum(const float *x) {
-    float sum = 0;
-    for (int j = 0; j < MIN_GROUP; j++) sum += x[j];
-    return sum < 0 ? -sum / MIN_GROUP : 0;
 }
 
 static float find_largest(const float *values, int n) {
