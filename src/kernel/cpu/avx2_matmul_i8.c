@@ -152,9 +152,9 @@ INLINE void add_block(const struct i8_kind kind, const uint8_t *w, const struct 
         const struct act_block *block = &act[(size_t)m * act_stride];
         const __m256 s = _mm256_broadcast_ss(&block->scale);
         if (kind.has_offset) {
-            const __m256i shift = _mm256_set1_epi32(block->shift[part]);
-            low32[m] = _mm256_sub_epi32(low32[m], shift);
-            high32[m] = _mm256_sub_epi32(high32[m], shift);
+            const __m256i start = _mm256_set1_epi32(block->start[part]);
+            low32[m] = _mm256_add_epi32(low32[m], start);
+            high32[m] = _mm256_add_epi32(high32[m], start);
         }
         low[m] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(low32[m]), _mm256_mul_ps(d_low, s), low[m]);
         high[m] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(high32[m]), _mm256_mul_ps(d_high, s), high[m]);

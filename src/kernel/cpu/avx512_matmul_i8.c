@@ -48,6 +48,15 @@ INLINE __m512 load_scales(const struct i8_kind kind, const uint8_t *scales, int 
     return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)at));
 }
 
+/* One token waits for memory: a block two ahead is asked for. */
+INLINE void prefetch_block(const struct i8_kind kind, const uint8_t *w) {
+    const int scale_bytes = PANEL_ROWS * (kind.has_half_scales ? 2 : 4) * (kind.has_min ? 2 : 1);
+    const int bytes = kind.block * PANEL_ROWS / (kind.is_nibbles ? 2 : 1) + scale_bytes;
+    UNROLL for (int at = 0; at < bytes; at += 64) {
+        _mm_prefetch((const char *)w + 2 * bytes + at, _MM_HINT_T0);
+    }
+}
+
 /* One scale block of np panels into the sums of mr tokens; act: their blocks of 32. */
 INLINE void add_block(const struct i8_kind kind, const uint8_t *w, size_t panel_bytes,
                       const struct act_block *act, size_t act_stride, const int part, const int mr,
@@ -55,10 +64,13 @@ INLINE void add_block(const struct i8_kind kind, const uint8_t *w, size_t panel_
     __m512i dots[MR_MAX][NP_MAX];
     UNROLL for (int m = 0; m < mr; m++) {
         UNROLL for (int n = 0; n < np; n++) {
-            dots[m][n] = _mm512_set1_epi32(-act[(size_t)m * act_stride].shift[part]);
+            dots[m][n] = _mm512_set1_epi32(act[(size_t)m * act_stride].start[part]);
         }
     }
-    NO_UNROLL for (int g = 0; g < kind.block / 4; g++) {
+    UNROLL for (int n = 0; mr == 1 && n < np; n++) {
+        prefetch_block(kind, w + (size_t)n * panel_bytes);
+    }
+    UNROLL for (int g = 0; g < kind.block / 4; g++) {
         __m512i quants[NP_MAX];
         UNROLL for (int n = 0; n < np; n++) {
             quants[n] = load_group(kind, w + (size_t)n * panel_bytes, g);

@@ -93,7 +93,7 @@ static void quantise_block(const float *x, uint32_t n_parts, int32_t offset,
     if (n_parts == 1) sums[0] += sums[1];
     out->scale = amax / 127.0f;
     for (int part = 0; part < 2; part++) {
-        out->shift[part] = sums[part] * offset;
+        out->start[part] = -sums[part] * offset;
         out->sum[part] = (float)sums[part] * out->scale;
     }
 }

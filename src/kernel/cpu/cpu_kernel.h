@@ -98,7 +98,7 @@ static inline float panel_scale(const struct weight *w, const uint8_t *block, ui
 struct act_block {
     int8_t q[ACT_BLOCK];
     float scale;
-    int32_t shift[2]; /* per scale block of the weight: offset * (sum of the block's q) */
+    int32_t start[2]; /* per scale block of the weight: -offset * (sum of the block's q) */
     float sum[2];     /* scale * (sum of the block's q) */
 };
 

@@ -109,7 +109,7 @@ static void multiply_quants_row(const struct matmul_part *p, const uint8_t *bloc
         const uint32_t part = k % ACT_BLOCK / w->block;
         const int8_t *q = a->q + k % ACT_BLOCK;
         for (uint32_t i = 0; i < PANEL_ROWS; i++) {
-            int32_t dot = -a->shift[part];
+            int32_t dot = a->start[part];
             for (uint32_t j = 0; j < w->block; j++) dot += panel_quant(w, block, i, j) * q[j];
             sums[i] = fmaf((float)dot, panel_scale(w, block, i, 0) * a->scale, sums[i]);
             if (w->has_min) sums[i] = fmaf(panel_scale(w, block, i, 1), a->sum[part], sums[i]);
