@@ -3,13 +3,15 @@
  * One test per row, named after it: values against double arithmetic within the row's tolerance,
  * bits against the plain C variant of the same bit class, alone against batched, one thread against
  * two. Rows for other processors are listed as skipped, so that a run on a larger machine can be
- * told from one that saw everything. Which shapes: tests/support/kernel_<op>.c. */
+ * told from one that saw everything. Which shapes: tests/support/kernel_<op>.c. Arguments are parts
+ * of names: only the rows that have one of them are tested. */
 #include "kernel_check.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -25,7 +27,14 @@ static void check_row(void **state) {
     checks[row->op](row);
 }
 
-int main(void) {
+/* Whether the name has one of the n parts, or there are none. */
+static bool is_wanted(const char *name, char **parts, int n) {
+    for (int i = 0; i < n; i++)
+        if (strstr(name, parts[i])) return true;
+    return n == 0;
+}
+
+int main(int argc, char **argv) {
     uint32_t n_rows;
     const struct kernel_row *rows = registry_rows(&n_rows);
     struct CMUnitTest *tests = calloc(n_rows, sizeof *tests);
@@ -33,6 +42,7 @@ int main(void) {
     if (!tests) return 1;
     check_seed();
     for (uint32_t i = 0; i < n_rows; i++) {
+        if (!is_wanted(rows[i].name, argv + 1, argc - 1)) continue;
         if (!cpu_has_isa(rows[i].isa)) {
             printf("skipped: %s (needs %s)\n", rows[i].name, cpu_isa_name(rows[i].isa));
             continue;

@@ -44,4 +44,18 @@ static inline __m512 avx512_tanh(__m512 x) {
     return _mm512_mask_blend_ps(is_small, large, small);
 }
 
+/* scalar_sum16 of the lanes. */
+static inline float avx512_sum16(__m512 sums) {
+    const __m256 low = _mm512_castps512_ps256(sums);
+    const __m256 s8 = _mm256_add_ps(low, _mm512_extractf32x8_ps(sums, 1));
+    const __m128 s4 = _mm_add_ps(_mm256_castps256_ps128(s8), _mm256_extractf128_ps(s8, 1));
+    const __m128 s2 = _mm_add_ps(s4, _mm_movehl_ps(s4, s4));
+    return _mm_cvtss_f32(_mm_add_ss(s2, _mm_shuffle_ps(s2, s2, 1)));
+}
+
+/* Ones for the lanes below n. */
+static inline __mmask16 avx512_mask(uint32_t n) {
+    return (__mmask16)(n < 16 ? (1u << n) - 1 : 0xffff);
+}
+
 #endif

@@ -7,7 +7,7 @@
  * no difference of nearly equal numbers, and nothing branches.
  *
  * Its tanh form: x / 2 * (1 + tanh(y)) = x / (1 + exp(-2 y)), y = sqrt(2 / pi) (x + 0.044715 x^3).
- * avx2_gelu.h repeats both lane by lane. */
+ * lanes_rows.h repeats both lane by lane. */
 #ifndef KERNEL_CPU_SCALAR_GELU_H
 #define KERNEL_CPU_SCALAR_GELU_H
 
