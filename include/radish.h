@@ -184,6 +184,12 @@ struct radish_engine;
 enum radish_precision { RADISH_PRECISION_FAST, RADISH_PRECISION_EXACT };
 enum radish_kv_dtype { RADISH_KV_AUTO, RADISH_KV_F32, RADISH_KV_F16, RADISH_KV_BF16 };
 
+/* Huge pages for weights, KV pool and scratch: where the system gives them; or not without; or not.
+ */
+enum radish_huge_pages { RADISH_HUGE_PAGES_AUTO, RADISH_HUGE_PAGES_ON, RADISH_HUGE_PAGES_OFF };
+/* Where memory lies on machines with several NUMA nodes: the system's choice; or on all in turn. */
+enum radish_numa { RADISH_NUMA_NONE, RADISH_NUMA_INTERLEAVE };
+
 #define RADISH_KERNEL_OVERRIDES_MAX 16
 
 struct radish_kv_event;
@@ -198,19 +204,21 @@ struct radish_engine_options {
     const char
         *kernels[RADISH_KERNEL_OVERRIDES_MAX]; /* "OP=VARIANT", as --kernel; n_kernels of them */
     uint32_t n_kernels;
-    uint32_t context_tokens;          /* [min(trained length, what fits)] */
-    double mem_fraction_static;       /* [0.5] of the memory that weights and scratch leave */
-    uint64_t kv_tokens_max;           /* KV slots, instead of the fraction */
-    uint32_t page_tokens;             /* [1] */
-    uint32_t requests_running_max;    /* [256] sequences */
-    uint32_t requests_queued_max;     /* [1024] */
-    uint32_t chunk_tokens;            /* [512] prefill tokens a step */
-    uint32_t prefill_tokens_max;      /* [16384] prompt tokens admitted and not yet computed */
-    bool is_cache_off;                /* every request computes all of its prompt */
-    const char *eviction_policy;      /* ["lru"], lfu, fifo, mru, filo, slru, priority */
-    const char *schedule_policy;      /* ["lpm"], fcfs, dfs-weight, lof, random, hrrn */
-    double schedule_conservativeness; /* [1] higher expects longer answers: fewer are retracted */
-    bool has_priorities;              /* requests of higher priority first, preempting */
+    enum radish_huge_pages huge_pages; /* [auto] */
+    enum radish_numa numa;             /* [none] */
+    uint32_t context_tokens;           /* [min(trained length, what fits)] */
+    double mem_fraction_static;        /* [0.5] of the memory that weights and scratch leave */
+    uint64_t kv_tokens_max;            /* KV slots, instead of the fraction */
+    uint32_t page_tokens;              /* [1] */
+    uint32_t requests_running_max;     /* [256] sequences */
+    uint32_t requests_queued_max;      /* [1024] */
+    uint32_t chunk_tokens;             /* [512] prefill tokens a step */
+    uint32_t prefill_tokens_max;       /* [16384] prompt tokens admitted and not yet computed */
+    bool is_cache_off;                 /* every request computes all of its prompt */
+    const char *eviction_policy;       /* ["lru"], lfu, fifo, mru, filo, slru, priority */
+    const char *schedule_policy;       /* ["lpm"], fcfs, dfs-weight, lof, random, hrrn */
+    double schedule_conservativeness;  /* [1] higher expects longer answers: fewer are retracted */
+    bool has_priorities;               /* requests of higher priority first, preempting */
     int32_t stall_ms_max; /* [250] longest gap between two tokens of a stream; -1: no bound */
     double request_timeout_seconds; /* [none] */
     uint32_t decode_log_interval;   /* [40] steps */

@@ -17,6 +17,10 @@
  * cache does not count as used: the kernel takes it back on demand, and right after a download it
  * would otherwise fill the whole cgroup.
  *
+ * The same holds for NUMA nodes (those with memory that our cpuset allows, as /proc/self/status
+ * says) and for huge pages (the switch for all sizes, that of the size the processor maps at once,
+ * and the one of this process).
+ *
  * Nothing fails: what cannot be read (another system, a hardened container) is left out, and the
  * defaults are one processor per CPU in the mask and no limit beyond the machine's memory. Where
  * even that is unknown, 0 bytes: callers then ask for explicit sizes. */
@@ -24,12 +28,15 @@
 
 #include "buf.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#if defined(__APPLE__)
+#if defined(__linux__)
+#include <sys/prctl.h>
+#elif defined(__APPLE__)
 #include <mach/mach.h>
 #include <sys/sysctl.h>
 #endif
@@ -88,14 +95,20 @@ static uint64_t read_number(const char *path, uint64_t absent) {
     return value;
 }
 
-/* The number behind "KEY" at the start of a line ("MemTotal:", "inactive_file "), else 0. */
-static uint64_t find_number(const char *text, const char *key) {
+/* The text behind "KEY" at the start of a line, else NULL. */
+static const char *find_value(const char *text, const char *key) {
     const size_t len = strlen(key);
     for (const char *line = text; line && *line; line = strchr(line, '\n')) {
         if (*line == '\n') line++;
-        if (strncmp(line, key, len) == 0) return strtoull(line + len, NULL, 10);
+        if (strncmp(line, key, len) == 0) return line + len;
     }
-    return 0;
+    return NULL;
+}
+
+/* The number behind "KEY" ("MemTotal:", "inactive_file "), else 0. */
+static uint64_t find_number(const char *text, const char *key) {
+    const char *value = find_value(text, key);
+    return value ? strtoull(value, NULL, 10) : 0;
 }
 
 static void read_meminfo(const char *root, struct machine *m) {
@@ -140,21 +153,107 @@ static size_t first_sibling(char *list, const cpu_set_t *mask, size_t mask_bytes
 }
 
 /* A core counts once, at its first thread that we may use. */
+static bool is_first_of_core(const char *root, const cpu_set_t *mask, size_t mask_bytes,
+                             size_t cpu) {
+    char name[96];
+    struct buf list;
+    snprintf(name, sizeof name, "/sys/devices/system/cpu/cpu%zu/topology/", cpu);
+    read_file(under(root, name, "thread_siblings_list").text, &list);
+    const bool is_first = !list.len || first_sibling(list.data, mask, mask_bytes, cpu) == cpu;
+    buf_deinit(&list);
+    return is_first;
+}
+
 static void count_cpus(const char *root, const cpu_set_t *mask, size_t mask_bytes,
                        struct machine *m) {
     for (size_t cpu = 0; cpu < mask_bytes * 8; cpu++) {
-        char name[96];
-        struct buf list;
         if (!CPU_ISSET_S(cpu, mask_bytes, mask)) continue;
         m->n_cpus_allowed++;
-        snprintf(name, sizeof name, "/sys/devices/system/cpu/cpu%zu/topology/", cpu);
-        read_file(under(root, name, "thread_siblings_list").text, &list);
-        if (!list.len || first_sibling(list.data, mask, mask_bytes, cpu) == cpu)
-            m->n_cores_allowed++;
-        buf_deinit(&list);
+        m->n_cores_allowed += is_first_of_core(root, mask, mask_bytes, cpu);
     }
     if (!m->n_cpus_allowed) m->n_cpus_allowed = 1;
     if (!m->n_cores_allowed) m->n_cores_allowed = 1;
+}
+
+uint32_t machine_list_cores_linux(const char *root, const cpu_set_t *mask, size_t mask_bytes,
+                                  uint32_t *cpus_out, uint32_t n_max) {
+    uint32_t n = 0;
+    for (size_t cpu = 0; cpu < mask_bytes * 8 && n < n_max; cpu++)
+        if (CPU_ISSET_S(cpu, mask_bytes, mask) && is_first_of_core(root, mask, mask_bytes, cpu))
+            cpus_out[n++] = (uint32_t)cpu;
+    return n;
+}
+
+/* Sets the bits of a list such as "0-1,4". */
+static void parse_list(const char *list, uint64_t *bits) {
+    for (char *p = (char *)(uintptr_t)(list + strspn(list, " \t")); *p >= '0' && *p <= '9';) {
+        size_t low = strtoul(p, &p, 10), high = low;
+        if (*p == '-') high = strtoul(p + 1, &p, 10);
+        for (size_t i = low; i <= high && i < MACHINE_NODES_MAX; i++)
+            bits[i / 64] |= (uint64_t)1 << i % 64;
+        if (*p == ',') p++;
+    }
+}
+
+/* Nodes that have memory and that our cpuset allows. Where either cannot be read it does not limit;
+ * where both cannot, no node is named. */
+static void read_nodes(const char *root, struct machine *m) {
+    struct buf text;
+    uint64_t allowed[MACHINE_NODES_MAX / 64] = {0};
+    read_file(under(root, "/sys/devices/system/node/", "has_memory").text, &text);
+    if (text.len) parse_list(text.data, m->nodes);
+    buf_deinit(&text);
+    read_file(under(root, "/proc/self/", "status").text, &text);
+    const char *list = text.len ? find_value(text.data, "Mems_allowed_list:") : NULL;
+    if (list) parse_list(list, allowed);
+    buf_deinit(&text);
+    for (size_t i = 0; i < MACHINE_NODES_MAX / 64; i++) {
+        if (list) m->nodes[i] &= allowed[i];
+        m->n_nodes += (uint32_t)__builtin_popcountll(m->nodes[i]);
+    }
+    if (!m->n_nodes) m->n_nodes = 1;
+}
+
+/* The word in brackets of "always [madvise] never". */
+static bool is_chosen(const char *text, const char *word) {
+    const char *bracket = strchr(text, '[');
+    const size_t len = strlen(word);
+    return bracket && strncmp(bracket + 1, word, len) == 0 && bracket[1 + len] == ']';
+}
+
+static enum machine_huge parse_huge(const char *text, enum machine_huge inherited) {
+    if (is_chosen(text, "always")) return MACHINE_HUGE_ALWAYS;
+    if (is_chosen(text, "madvise")) return MACHINE_HUGE_MADVISE;
+    if (is_chosen(text, "never")) return MACHINE_HUGE_NEVER;
+    return inherited; /* "inherit", or a word of later kernels */
+}
+
+static void read_huge(const char *root, struct machine *m) {
+    static const char folder[] = "/sys/kernel/mm/transparent_hugepage/";
+    char name[64];
+    struct buf text;
+    read_file(under(root, folder, "enabled").text, &text);
+    if (text.len) m->huge = parse_huge(text.data, MACHINE_HUGE_ABSENT);
+    buf_deinit(&text);
+    if (m->huge == MACHINE_HUGE_ABSENT) return;
+    const uint64_t bytes = read_number(under(root, folder, "hpage_pmd_size").text, 2 << 20);
+    /* A size that is no power of two in a sane range is not to be aligned to. */
+    m->huge_page_bytes = bytes >= 65536 && bytes <= 1 << 30 && !(bytes & (bytes - 1)) ? bytes : 0;
+    snprintf(name, sizeof name, "hugepages-%llukB/enabled", (unsigned long long)bytes / 1024);
+    read_file(under(root, folder, name).text, &text);
+    if (text.len) m->huge = parse_huge(text.data, m->huge);
+    buf_deinit(&text);
+}
+
+void machine_read_usage_linux(const char *root, struct machine_usage *usage_out) {
+    struct buf text;
+    *usage_out = (struct machine_usage){0};
+    read_file(under(root, "/proc/self/", "smaps_rollup").text, &text);
+    if (text.len)
+        *usage_out = (struct machine_usage){find_number(text.data, "Rss:") * 1024,
+                                            find_number(text.data, "Anonymous:") * 1024,
+                                            find_number(text.data, "AnonHugePages:") * 1024};
+    buf_deinit(&text);
 }
 
 /* One hierarchy of cgroups: what we are called in it, and where it is mounted. */
@@ -297,7 +396,8 @@ static void apply_quota(const char *root, const char *folder, bool is_v2, struct
         quota = (double)read_number(under(root, folder, "cpu.cfs_quota_us").text, 0);
         period = (double)read_number(under(root, folder, "cpu.cfs_period_us").text, 0);
     }
-    if (!(quota > 0) || !(period > 0)) return; /* "max", -1, or absent */
+    /* "max", -1, or absent */
+    if (!(quota > 0) || !(period > 0) || !isfinite(quota) || !isfinite(period)) return;
     if (m->cpu_quota <= 0 || quota / period < m->cpu_quota) m->cpu_quota = quota / period;
 }
 
@@ -325,6 +425,8 @@ void machine_read_linux(const char *root, const cpu_set_t *mask, size_t mask_byt
     count_cpus(root, mask, mask_bytes, machine_out);
     read_meminfo(root, machine_out);
     read_cpu_name(root, machine_out);
+    read_nodes(root, machine_out);
+    read_huge(root, machine_out);
     apply_tree(root, /*is_v2=*/true, "", machine_out);
     apply_tree(root, /*is_v2=*/false, "memory", machine_out);
     apply_tree(root, /*is_v2=*/false, "cpu", machine_out);
@@ -333,20 +435,39 @@ void machine_read_linux(const char *root, const cpu_set_t *mask, size_t mask_byt
     if (machine_out->memory_available_bytes == UINT64_MAX) machine_out->memory_available_bytes = 0;
 }
 
-/* The mask grows until the kernel accepts it: machines with more than 1,024 CPUs exist. */
-static void read_linux(struct machine *m) {
+/* Our affinity mask, *bytes_out long; caller frees with CPU_FREE(). It grows until the kernel
+ * accepts it: machines with more than 1,024 CPUs exist. NULL where it cannot be read. */
+static cpu_set_t *read_mask(size_t *bytes_out) {
     for (size_t n = 1024; n <= 1 << 16; n *= 2) {
         cpu_set_t *mask = CPU_ALLOC(n);
-        const size_t bytes = CPU_ALLOC_SIZE(n);
-        const bool is_read = mask && sched_getaffinity(0, bytes, mask) == 0;
-        if (is_read) machine_read_linux("", mask, bytes, m);
-        CPU_FREE(mask);
-        if (is_read) return;
+        *bytes_out = CPU_ALLOC_SIZE(n);
+        if (mask && sched_getaffinity(0, *bytes_out, mask) == 0) return mask;
+        if (mask) CPU_FREE(mask);
     }
-    cpu_set_t one;
+    return NULL;
+}
+
+static void read_linux(struct machine *m) {
+    size_t bytes;
+    cpu_set_t *mask = read_mask(&bytes), one;
     CPU_ZERO(&one);
     CPU_SET(0, &one);
-    machine_read_linux("", &one, sizeof one, m);
+    machine_read_linux("", mask ? mask : &one, mask ? bytes : sizeof one, m);
+    if (prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0) == 1) m->huge = MACHINE_HUGE_NEVER;
+    if (mask) CPU_FREE(mask);
+}
+
+uint32_t machine_list_cores(uint32_t *cpus_out, uint32_t n_max) {
+    size_t bytes;
+    cpu_set_t *mask = read_mask(&bytes);
+    if (!mask) return 0;
+    const uint32_t n = machine_list_cores_linux("", mask, bytes, cpus_out, n_max);
+    CPU_FREE(mask);
+    return n;
+}
+
+void machine_read_usage(struct machine_usage *usage_out) {
+    machine_read_usage_linux("", usage_out);
 }
 
 #elif defined(__APPLE__)
@@ -382,8 +503,24 @@ static void read_apple(struct machine *m) {
 
 #endif
 
+#if !defined(__linux__)
+uint32_t machine_list_cores(uint32_t *cpus_out, uint32_t n_max) {
+    (void)cpus_out, (void)n_max;
+    return 0;
+}
+
+void machine_read_usage(struct machine_usage *usage_out) {
+    *usage_out = (struct machine_usage){0};
+}
+#endif
+
+const char *machine_huge_name(enum machine_huge huge) {
+    static const char *const names[] = {"absent", "never", "madvise", "always"};
+    return names[huge];
+}
+
 void machine_read(struct machine *machine_out) {
-    *machine_out = (struct machine){.n_cpus_allowed = 1, .n_cores_allowed = 1};
+    *machine_out = (struct machine){.n_cpus_allowed = 1, .n_cores_allowed = 1, .n_nodes = 1};
 #if defined(__linux__)
     read_linux(machine_out);
 #elif defined(__APPLE__)

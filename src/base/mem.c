@@ -1,11 +1,13 @@
-/* mem.c - allocation helpers. Large aligned blocks (weights, KV pool) come straight from mmap: they
- * start zeroed without being touched, can be huge pages, and go back to the system at once when
- * freed. */
+/* mem.c - allocation helpers. Large aligned blocks (KV pool, scratch) come in pages of their own:
+ * they start zeroed without being touched, can be huge pages, and go back to the system at once
+ * when freed. Small ones come from the heap, where a page of their own would be mostly empty and
+ * where sanitizers see their ends. */
 #include "mem.h"
+
+#include "pages.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 enum { ALIGN_BYTES = 64, MAP_FROM_BYTES = 1 << 20 };
 
@@ -22,14 +24,12 @@ void *mem_alloc(size_t n, size_t size) {
 }
 
 void *mem_aligned_alloc(size_t bytes) {
-    if (bytes >= MAP_FROM_BYTES) {
-        void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (p == MAP_FAILED) return NULL;
-#ifdef MADV_HUGEPAGE
-        madvise(p, bytes, MADV_HUGEPAGE);
-#endif
-        return p;
-    }
+    static const struct pages_policy usual = {.huge_bytes = 2 << 20};
+    return mem_placed_alloc(bytes, &usual);
+}
+
+void *mem_placed_alloc(size_t bytes, const struct pages_policy *policy) {
+    if (bytes >= MAP_FROM_BYTES) return pages_map(bytes, policy);
     size_t rounded = (bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
     if (!rounded) rounded = ALIGN_BYTES;
     void *p = aligned_alloc(ALIGN_BYTES, rounded);
@@ -38,9 +38,8 @@ void *mem_aligned_alloc(size_t bytes) {
 }
 
 void mem_aligned_free(void *p, size_t bytes) {
-    if (!p) return;
     if (bytes >= MAP_FROM_BYTES)
-        munmap(p, bytes);
+        pages_unmap(p, bytes);
     else
         free(p);
 }

@@ -5,6 +5,8 @@
 
 #include "radish.h"
 
+struct pages_policy;
+
 /* *out = a * b, or false (and *out = 0) when that does not fit. */
 static inline bool mem_mul(size_t a, size_t b, size_t *out) {
     if (!__builtin_mul_overflow(a, b, out)) return true;
@@ -37,9 +39,11 @@ void *mem_zalloc(size_t n, size_t size);
 /* n * size bytes, not zeroed; otherwise as above. */
 void *mem_alloc(size_t n, size_t size);
 
-/* bytes bytes aligned to 64; large blocks ask for huge pages. Zeroed. Caller frees with
- * mem_aligned_free(p, bytes). */
+/* bytes bytes aligned to 64; large blocks ask for huge pages, or for what the policy says
+ * (pages.h), and go back to the system when freed. Zeroed. Caller frees with mem_aligned_free(p,
+ * bytes). */
 void *mem_aligned_alloc(size_t bytes);
+void *mem_placed_alloc(size_t bytes, const struct pages_policy *policy);
 void mem_aligned_free(void *p, size_t bytes);
 
 /* A copy of s[0..len) with a NUL behind it; NULL when out of memory. Caller frees with free(). */

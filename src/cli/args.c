@@ -86,6 +86,11 @@ static const struct flag flags[] = {
      "what computes"},
     {"threads", 0, KIND_U32, ENGINE | COMMAND_BENCH, AT(engine.n_threads), 0, 1, 1024, NULL, "N",
      NULL, "physical cores; all where there are 1 or 2", "threads that compute"},
+    {"huge-pages", 0, KIND_CHOICE, ENGINE, AT(engine.huge_pages), 0, 0, 0, "auto|on|off", "WHEN",
+     "auto", NULL,
+     "weights, KV pool and scratch in huge pages: where the system gives them; on: or not at all"},
+    {"numa", 0, KIND_CHOICE, ENGINE, AT(engine.numa), 0, 0, 0, "none|interleave", "HOW", "none",
+     NULL, "interleave: spread that memory evenly over all NUMA nodes"},
     {"precision", 0, KIND_CHOICE, ENGINE, AT(engine.precision), 0, 0, 0, "fast|exact", "P", "fast",
      NULL, "'fast' rounds activations as the kernels declare; 'exact' keeps float32 everywhere"},
     {"kv-cache-dtype", 0, KIND_CHOICE, ENGINE, AT(engine.kv_dtype), 0, 0, 0, "auto|f32|f16|bf16",
@@ -533,6 +538,8 @@ static int store(struct args *args, const struct command *command, const struct 
 
 _Static_assert(sizeof(enum radish_precision) == sizeof(uint32_t), "KIND_CHOICE writes 4 bytes");
 _Static_assert(sizeof(enum radish_kv_dtype) == sizeof(uint32_t), "KIND_CHOICE writes 4 bytes");
+_Static_assert(sizeof(enum radish_huge_pages) == sizeof(uint32_t), "KIND_CHOICE writes 4 bytes");
+_Static_assert(sizeof(enum radish_numa) == sizeof(uint32_t), "KIND_CHOICE writes 4 bytes");
 
 /* ---- what the line said, for others ---- */
 

@@ -95,7 +95,9 @@ int one_batch_load(struct one_batch *o, uint32_t seqs_max, uint32_t tokens_max) 
     struct device_options device = {.n_threads = o->options.n_threads,
                                     .precision = o->options.precision,
                                     .kernels = o->options.kernels,
-                                    .n_kernels = o->options.n_kernels};
+                                    .n_kernels = o->options.n_kernels,
+                                    .huge_pages = o->options.huge_pages,
+                                    .numa = o->options.numa};
     if (device_open(o->options.device, &device, &o->device, &err) != RADISH_OK)
         return command_fail_error("", &err);
     int rc = make_plan(o);

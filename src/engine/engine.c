@@ -97,6 +97,19 @@ static void log_plan(const struct radish_engine *engine) {
                  engine->plan.runner.context_tokens, engine->model->config.context_trained);
 }
 
+/* Whether the system gave what was asked for is only known when memory has been written: weights
+ * are there, pool and scratch come as they are used. */
+static void log_memory(const struct radish_engine *engine) {
+    struct machine_usage usage;
+    machine_read_usage(&usage);
+    if (usage.anonymous_bytes)
+        log_info("engine", "memory: %s; %.0f of %.0f MB resident are in huge pages so far",
+                 device_memory(engine->device), (double)usage.anonymous_huge_bytes / 1e6,
+                 (double)usage.anonymous_bytes / 1e6);
+    else
+        log_info("engine", "memory: %s", device_memory(engine->device));
+}
+
 static void log_start(const struct radish_engine *engine) {
     const struct engine_plan *plan = &engine->plan;
     uint64_t taken = plan->weight_bytes + plan->scratch_bytes + plan->kv_bytes;
@@ -105,6 +118,7 @@ static void log_start(const struct radish_engine *engine) {
              device_isa(engine->device),
              device_precision(engine->device) == RADISH_PRECISION_EXACT ? "exact" : "fast",
              device_bit_class(engine->device), device_kernels(engine->device));
+    log_memory(engine);
     log_plain(RADISH_LOG_INFO, "KV pool initialized: %u slots x %u layers", plan->n_usable,
               engine->model->config.n_layers);
     log_plain(RADISH_LOG_INFO,
@@ -133,7 +147,9 @@ enum radish_status radish_engine_open(struct radish_model *model,
     struct device_options device_options = {.n_threads = options.n_threads,
                                             .precision = options.precision,
                                             .kernels = options.kernels,
-                                            .n_kernels = options.n_kernels};
+                                            .n_kernels = options.n_kernels,
+                                            .huge_pages = options.huge_pages,
+                                            .numa = options.numa};
     struct machine machine;
     machine_read(&machine);
     enum radish_status status = device_open(options.device, &device_options, &engine->device, err);

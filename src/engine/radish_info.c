@@ -22,6 +22,7 @@ static void append_machine(const struct machine *machine, struct buf *out) {
     buf_printf(out, "  memory         %.1f GB available of %.1f GB\n",
                (double)machine->memory_available_bytes / 1e9,
                (double)machine->memory_total_bytes / 1e9);
+    if (machine->n_nodes > 1) buf_printf(out, "  NUMA           %u nodes\n", machine->n_nodes);
     char patterns[160];
     pattern_engine_text(patterns, sizeof patterns);
     buf_printf(out, "  patterns       %s\n", patterns);
@@ -43,6 +44,7 @@ static void append_device(const struct device *device, const char *name, struct 
     buf_printf(out, "\nDevice\n");
     buf_printf(out, "  device         %s\n", name);
     buf_printf(out, "  threads        %u\n", device_n_threads(device));
+    buf_printf(out, "  memory         %s\n", device_memory(device));
     buf_printf(out, "  precision      %s\n", is_exact ? "exact" : "fast");
     buf_printf(out, "  bit class      %s\n", device_bit_class(device));
     buf_printf(out, "\nKernels\n");
@@ -81,7 +83,9 @@ enum radish_status radish_info_text(struct radish_model *model,
     struct device_options device_options = {.n_threads = options.n_threads,
                                             .precision = options.precision,
                                             .kernels = options.kernels,
-                                            .n_kernels = options.n_kernels};
+                                            .n_kernels = options.n_kernels,
+                                            .huge_pages = options.huge_pages,
+                                            .numa = options.numa};
     struct device *device;
     RADISH_TRY(device_open(options.device, &device_options, &device, err));
     struct machine machine;

@@ -56,12 +56,13 @@ enum radish_status device_base_init(struct device_base *base, const struct devic
                                     struct radish_error *err) {
     base->precision = options->precision;
     RADISH_TRY(registry_init(&base->registry, options->kernels, options->n_kernels, err));
-    uint32_t n_threads = options->n_threads;
-    if (!n_threads) {
-        struct machine machine;
-        machine_read(&machine);
-        n_threads = machine_threads_default(&machine);
-    }
+    struct machine machine;
+    machine_read(&machine);
+    RADISH_TRY(pages_decide(options->huge_pages, options->numa, &machine, &base->pages, err));
+    RADISH_TRY(pages_probe(&base->pages, err));
+    pages_describe(&base->pages, &machine, base->memory, sizeof base->memory);
+    const uint32_t n_threads =
+        options->n_threads ? options->n_threads : machine_threads_default(&machine);
     RADISH_TRY(pool_create(n_threads, &base->pool, err));
     buf_init(&base->kernels, 0);
     buf_init(&base->report, 0);
@@ -114,6 +115,10 @@ const char *device_kernels_report(const struct device *device) {
 
 const char *device_bit_class(const struct device *device) {
     return base_of(device)->bit_class;
+}
+
+const char *device_memory(const struct device *device) {
+    return base_of(device)->memory;
 }
 
 const char *device_isa(const struct device *device) {

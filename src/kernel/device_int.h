@@ -7,6 +7,7 @@
 
 #include "radish.h"
 
+#include "base/pages.h"
 #include "kernel/cpu/pool.h"
 #include "kernel/kernel.h"
 #include "kernel/registry.h"
@@ -18,6 +19,8 @@ struct device_base {
     struct pool *pool;
     enum radish_precision precision;
     struct registry registry;
+    struct pages_policy pages;  /* of host memory */
+    char memory[160];           /* the same in words */
     struct buf kernels, report; /* texts, made at open; report grows with notes */
     char bit_class[64];
     char notes[DEVICE_NOTES_MAX][160]; /* fall-backs for shapes, each logged once */

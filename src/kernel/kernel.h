@@ -37,10 +37,12 @@ struct device_options {
     enum radish_precision precision;
     const char *const *kernels; /* "OP=VARIANT" or "OP=ref"; [n_kernels] */
     uint32_t n_kernels;
+    enum radish_huge_pages huge_pages;
+    enum radish_numa numa;
 };
 
-/* name: "cpu". E_UNSUPPORTED: no such device, or a forced kernel that is unknown or cannot run here
- * (lists those that can). */
+/* name: "cpu". E_UNSUPPORTED: no such device, a forced kernel that is unknown or cannot run here
+ * (lists those that can), or a wish about memory that this system does not grant. */
 enum radish_status device_open(const char *name, const struct device_options *options,
                                struct device **device_out,
                                struct radish_error *err) RADISH_CHECK_RESULT;
@@ -135,6 +137,8 @@ enum radish_precision device_precision(const struct device *device);
 const char *device_kernels(const struct device *device);
 const char *device_kernels_report(const struct device *device);
 const char *device_bit_class(const struct device *device);
+/* How memory is asked for: "huge pages of 2048 KiB where possible (system: madvise)". Likewise. */
+const char *device_memory(const struct device *device);
 /* The best instruction set here that there are kernels for: "avx512vnni", "ref". Static. */
 const char *device_isa(const struct device *device);
 

@@ -5,7 +5,8 @@
  * depends on a weight is fixed when the weight is created; the others are looked up in the registry
  * at every call, by dtype and head shape only, a few comparisons.
  *
- * Weights are repacked panel by panel on all threads. All scratch is reserved once, in one block:
+ * Weights are repacked panel by panel on all threads, into few large mappings (weight_arena.c). All
+ * scratch is reserved once, in one block:
  *
  *   [ shared: activations, or attention's items and partials ][ worker 0 ][ worker 1 ] ... */
 #include "device_cpu.h"
@@ -112,8 +113,7 @@ static bool supports(const struct device *device, enum kernel_op op,
 
 static enum radish_status allocate(struct device *device, size_t bytes, void **address_out,
                                    struct radish_error *err) {
-    (void)device;
-    *address_out = mem_aligned_alloc(bytes);
+    *address_out = mem_placed_alloc(bytes, &cpu_of(device)->base.pages);
     return *address_out ? RADISH_OK : error_nomem(err);
 }
 
@@ -172,7 +172,7 @@ static enum radish_status weight_create(struct device *device, const struct weig
         return error_set(err, RADISH_E_FORMAT, "%s: %u x %u is no valid %s matrix", desc->name,
                          desc->n_out, desc->n_in, dtype_name(desc->dtype));
     }
-    w->data = mem_aligned_alloc(w->bytes);
+    w->data = weight_arena_take(&d->weights, w->bytes);
     if (!w->data) {
         free(w);
         return error_nomem(err);
@@ -185,9 +185,8 @@ static enum radish_status weight_create(struct device *device, const struct weig
 }
 
 static void weight_destroy(struct device *device, struct weight *w) {
-    (void)device;
     if (!w) return;
-    mem_aligned_free(w->data, w->bytes);
+    weight_arena_give(&cpu_of(device)->weights, w->data);
     free(w);
 }
 
@@ -220,7 +219,7 @@ static enum radish_status scratch_reserve(struct device *device, uint32_t rows_m
     struct cpu_device *d = cpu_of(device);
     free_scratch(d);
     const size_t bytes = (size_t)scratch_bytes(device, rows_max, width_max, kv_len_max);
-    d->scratch = mem_aligned_alloc(bytes);
+    d->scratch = mem_placed_alloc(bytes, &d->base.pages);
     if (!d->scratch) return error_nomem(err);
     d->scratch_bytes = bytes;
     d->activation_bytes = shared_bytes(d, rows_max, width_max, kv_len_max);
@@ -430,6 +429,7 @@ enum radish_status cpu_device_open(const struct device_options *options, struct 
         free(d);
         return status;
     }
+    d->weights.policy = d->base.pages;
     if (!cpu_has_isa(CPU_ISA_AVX2))
         log_warn("kernel", "this processor has no AVX2: the plain C kernels are slow");
     log_rope(d);

@@ -10,9 +10,11 @@
 
 #include "cpu_kernel.h"
 #include "kernel/device_int.h"
+#include "weight_arena.h"
 
 struct cpu_device {
     struct device_base base; /* first */
+    struct weight_arena weights;
     bool is_in_step;
     /* Shared by the workers of one operation: prepared activations, or attention's item list and
      * partial results. Per worker: attention's tiles. */

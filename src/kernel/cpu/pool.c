@@ -21,34 +21,35 @@
  *
  * Both sides spin for a short while first: inside a step the next operation is there within
  * microseconds, and a sleep and a wake through the kernel would cost ten times that. Then they
- * sleep on a condition variable, so that an idle server uses no CPU. Under a CPU quota (containers)
- * nobody spins: spinning would burn the quota that the work needs; nor where threads outnumber the
- * CPUs, since then the spinner may hold the CPU of the one it waits for.
+ * sleep on the word itself (park.c), so that an idle server uses no CPU. Under a CPU quota
+ * (containers) nobody spins: spinning would burn the quota that the work needs; nor where threads
+ * outnumber the CPUs, since then the spinner may hold the CPU of the one it waits for.
  *
- * A sleeper announces itself under the lock before it looks at the generation a last time, and who
- * changes the generation looks for sleepers after the change: one of the two sees the other
- * (sequentially consistent atomics), so no wake is lost. The same holds for the sleeping caller.
+ * Spinning is bounded by time, not by rounds: a pause instruction takes 40 cycles on one processor
+ * and 140 on the next. The bound is about what a wake-up costs (bench_pool), which is never worse
+ * than twice the best choice made in hindsight.
  *
  * Pinning: worker i sits on its own physical core of the affinity mask, only where there are enough
  * of them and at least four; otherwise the scheduler knows better (on two cores, two programs that
  * pin would fight over the second). Worker 0 is the caller's thread and is left alone.
  * Every worker copies the creator's floating-point environment at its start (pthreads do that by
  * themselves), so that all share one rounding mode and no denormals are flushed. */
-#include "pool.h"
+#include "pool_int.h"
 
-#include "base/machine.h"
+#include "base/clock.h"
 #include "base/status.h"
+#include "park.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* About 30 us of pause instructions on current processors (measured 40-140 cycles each). */
-enum { SPIN_ROUNDS = 1500, PIN_CORES_MIN = 4 };
+/* SPIN_NS: a wake-up took 10 to 70 us on a virtual machine of two cores (2026-11-30). The clock is
+ * looked at once in SPIN_ROUNDS pauses. */
+enum { SPIN_NS = 50000, SPIN_ROUNDS = 32, PIN_CORES_MIN = 4 };
 
 #define RUN_OPEN   0x80000000u
 #define RUN_INSIDE 0x7fffffffu
@@ -63,7 +64,7 @@ struct worker {
 struct pool {
     uint32_t n_threads;
     uint32_t n_started; /* worker threads running, for destroy */
-    uint32_t spin_rounds;
+    struct pool_manners manners;
     struct worker *workers; /* [n_threads], 0 unused */
 
     /* The current run; written by the caller while no worker is busy. */
@@ -73,13 +74,10 @@ struct pool {
     char pad0[64];
     atomic_uint next_item;
     char pad1[64];
-    _Atomic uint64_t run;   /* generation << 32 | RUN_OPEN | workers inside */
-    atomic_uint n_sleeping; /* workers waiting for a generation */
-    atomic_bool is_caller_sleeping, is_stopping;
+    _Atomic uint64_t run; /* generation << 32 | RUN_OPEN | workers inside */
     char pad2[64];
-
-    pthread_mutex_t lock;
-    pthread_cond_t work, done;
+    struct park workers_parked, caller_parked;
+    atomic_bool is_stopping;
 };
 
 static inline void relax(void) {
@@ -102,19 +100,46 @@ static inline bool is_new(uint64_t run, uint32_t seen) {
     return (uint32_t)(run >> 32) != seen;
 }
 
+static uint32_t read_generation(void *user) {
+    struct pool *p = user;
+    return (uint32_t)(atomic_load(&p->run) >> 32);
+}
+
+static uint32_t read_inside(void *user) {
+    struct pool *p = user;
+    return (uint32_t)atomic_load(&p->run);
+}
+
+/* The halves of the word, for the system to compare: nothing here reads them by these addresses. */
+static void *half_of(struct pool *p, bool is_upper) {
+    const bool is_second = is_upper == (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
+    return (char *)&p->run + (is_second ? sizeof(uint32_t) : 0);
+}
+
+typedef bool (*is_over_fn)(uint64_t run, uint32_t seen);
+
+/* Spins until is_over(word, seen) or the time is up; returns the word. */
+static uint64_t spin(struct pool *p, is_over_fn is_over, uint32_t seen) {
+    uint64_t run = atomic_load_explicit(&p->run, memory_order_acquire);
+    if (!p->manners.spins || is_over(run, seen)) return run;
+    const uint64_t end = clock_ns() + SPIN_NS;
+    do {
+        for (uint32_t i = 0; i < SPIN_ROUNDS; i++) {
+            relax();
+            run = atomic_load_explicit(&p->run, memory_order_acquire);
+            if (is_over(run, seen)) return run;
+        }
+    } while (clock_ns() < end);
+    return run;
+}
+
 /* Waits for a generation other than `seen`; returns the word that shows it. */
 static uint64_t wait_for_run(struct pool *p, uint32_t seen) {
-    for (uint32_t i = 0; i < p->spin_rounds; i++) {
-        const uint64_t run = atomic_load_explicit(&p->run, memory_order_acquire);
-        if (is_new(run, seen)) return run;
-        relax();
+    uint64_t run = spin(p, is_new, seen);
+    while (!is_new(run, seen)) {
+        park_wait(&p->workers_parked, half_of(p, /*is_upper=*/true), seen, read_generation, p);
+        run = atomic_load(&p->run);
     }
-    uint64_t run;
-    pthread_mutex_lock(&p->lock);
-    atomic_fetch_add(&p->n_sleeping, 1);
-    while (!is_new(run = atomic_load(&p->run), seen)) pthread_cond_wait(&p->work, &p->lock);
-    atomic_fetch_sub(&p->n_sleeping, 1);
-    pthread_mutex_unlock(&p->lock);
     return run;
 }
 
@@ -128,31 +153,33 @@ static bool try_enter(struct pool *p, uint64_t run) {
 static void leave(struct pool *p) {
     const uint64_t before = atomic_fetch_sub(&p->run, 1);
     if ((before & RUN_OPEN) || (before & RUN_INSIDE) != 1) return;
-    if (!atomic_load(&p->is_caller_sleeping)) return;
-    pthread_mutex_lock(&p->lock);
-    pthread_cond_signal(&p->done);
-    pthread_mutex_unlock(&p->lock);
+    park_wake(&p->caller_parked, half_of(p, /*is_upper=*/false));
 }
 
+static bool is_left(uint64_t run, uint32_t seen) {
+    (void)seen;
+    return !(run & RUN_INSIDE);
+}
+
+/* The run is closed, so the lower half of the word is the number inside. */
 static void wait_for_workers(struct pool *p) {
-    for (uint32_t i = 0; i < p->spin_rounds; i++) {
-        if (!(atomic_load_explicit(&p->run, memory_order_acquire) & RUN_INSIDE)) return;
-        relax();
+    uint64_t run = spin(p, is_left, 0);
+    while (!is_left(run, 0)) {
+        park_wait(&p->caller_parked, half_of(p, /*is_upper=*/false), (uint32_t)run, read_inside, p);
+        run = atomic_load(&p->run);
     }
-    pthread_mutex_lock(&p->lock);
-    atomic_store(&p->is_caller_sleeping, true);
-    while (atomic_load(&p->run) & RUN_INSIDE) pthread_cond_wait(&p->done, &p->lock);
-    atomic_store(&p->is_caller_sleeping, false);
-    pthread_mutex_unlock(&p->lock);
 }
 
 static void pin(int cpu) {
 #if defined(__linux__)
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET((size_t)cpu, &set);
+    const size_t n = (size_t)cpu + 1, bytes = CPU_ALLOC_SIZE(n);
+    cpu_set_t *set = CPU_ALLOC(n);
+    if (!set) return;
+    CPU_ZERO_S(bytes, set);
+    CPU_SET_S((size_t)cpu, bytes, set);
     /* Not fatal: an unpinned worker computes the same. */
-    (void)pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+    (void)pthread_setaffinity_np(pthread_self(), bytes, set);
+    CPU_FREE(set);
 #else
     (void)cpu;
 #endif
@@ -177,10 +204,7 @@ static void *work(void *arg) {
 static void begin_generation(struct pool *p, uint64_t flags) {
     const uint64_t generation = (atomic_load(&p->run) >> 32) + 1;
     atomic_store(&p->run, generation << 32 | flags);
-    if (atomic_load(&p->n_sleeping) == 0) return;
-    pthread_mutex_lock(&p->lock);
-    pthread_cond_broadcast(&p->work);
-    pthread_mutex_unlock(&p->lock);
+    park_wake(&p->workers_parked, half_of(p, /*is_upper=*/true));
 }
 
 void pool_run(struct pool *p, uint32_t n_items, pool_fn fn, void *user) {
@@ -197,50 +221,23 @@ void pool_run(struct pool *p, uint32_t n_items, pool_fn fn, void *user) {
     if (atomic_fetch_and(&p->run, ~(uint64_t)RUN_OPEN) & RUN_INSIDE) wait_for_workers(p);
 }
 
-#if defined(__linux__)
-static bool read_number(const char *format, int cpu, int *number_out) {
-    char path[128], text[32] = "";
-    snprintf(path, sizeof path, format, cpu);
-    FILE *f = fopen(path, "re");
-    if (!f) return false;
-    const bool has_line = fgets(text, sizeof text, f) != NULL;
-    fclose(f);
-    *number_out = (int)strtol(text, NULL, 10);
-    return has_line;
+struct pool_manners pool_decide(uint32_t n_threads, const struct machine *machine,
+                                uint32_t n_cores) {
+    const bool has_cpus = machine->cpu_quota <= 0 && n_threads <= machine->n_cpus_allowed;
+    return (struct pool_manners){
+        .spins = has_cpus,
+        .is_pinned = has_cpus && n_cores >= PIN_CORES_MIN && n_threads <= n_cores,
+    };
 }
-
-/* CPUs of the affinity mask, one per physical core, in ascending order; 0 when this cannot be told.
- */
-static uint32_t list_cores(int *cpus, uint32_t n_max) {
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) != 0) return 0;
-    int cores[CPU_SETSIZE], packages[CPU_SETSIZE];
-    uint32_t n = 0;
-    for (int cpu = 0; cpu < CPU_SETSIZE && n < n_max; cpu++) {
-        if (!CPU_ISSET((size_t)cpu, &set)) continue;
-        if (!read_number("/sys/devices/system/cpu/cpu%d/topology/core_id", cpu, &cores[n]) ||
-            !read_number("/sys/devices/system/cpu/cpu%d/topology/physical_package_id", cpu,
-                         &packages[n]))
-            return 0;
-        uint32_t i = 0;
-        while (i < n && (cores[i] != cores[n] || packages[i] != packages[n])) i++;
-        if (i == n) cpus[n++] = cpu;
-    }
-    return n;
-}
-#else
-static uint32_t list_cores(int *cpus, uint32_t n_max) {
-    (void)cpus, (void)n_max;
-    return 0;
-}
-#endif
 
 static enum radish_status start_workers(struct pool *p, struct radish_error *err) {
-    int cpus[POOL_THREADS_MAX];
-    const uint32_t n_cores = list_cores(cpus, POOL_THREADS_MAX);
-    const bool is_pinned = p->n_threads <= n_cores && n_cores >= PIN_CORES_MIN && p->spin_rounds;
+    uint32_t cpus[POOL_THREADS_MAX];
+    const uint32_t n_cores = machine_list_cores(cpus, POOL_THREADS_MAX);
+    struct machine machine;
+    machine_read(&machine);
+    p->manners = pool_decide(p->n_threads, &machine, n_cores);
     for (uint32_t i = 1; i < p->n_threads; i++) {
-        const int cpu = is_pinned ? cpus[i] : -1;
+        const int cpu = p->manners.is_pinned ? (int)cpus[i] : -1;
         p->workers[i] = (struct worker){.pool = p, .index = i, .cpu = cpu};
         const int failed = pthread_create(&p->workers[i].thread, NULL, work, &p->workers[i]);
         if (failed)
@@ -264,13 +261,9 @@ enum radish_status pool_create(uint32_t n_threads, struct pool **pool_out,
         free(p);
         return error_nomem(err);
     }
-    struct machine machine;
-    machine_read(&machine);
     p->n_threads = n_threads;
-    p->spin_rounds = machine.cpu_quota > 0 || n_threads > machine.n_cpus_allowed ? 0 : SPIN_ROUNDS;
-    pthread_mutex_init(&p->lock, NULL);
-    pthread_cond_init(&p->work, NULL);
-    pthread_cond_init(&p->done, NULL);
+    park_init(&p->workers_parked);
+    park_init(&p->caller_parked);
     const enum radish_status status = start_workers(p, err);
     if (status != RADISH_OK) {
         pool_destroy(p);
@@ -285,9 +278,8 @@ void pool_destroy(struct pool *p) {
     atomic_store(&p->is_stopping, true);
     begin_generation(p, 0);
     for (uint32_t i = 1; i <= p->n_started; i++) pthread_join(p->workers[i].thread, NULL);
-    pthread_cond_destroy(&p->done);
-    pthread_cond_destroy(&p->work);
-    pthread_mutex_destroy(&p->lock);
+    park_deinit(&p->caller_parked);
+    park_deinit(&p->workers_parked);
     free(p->workers);
     free(p);
 }

@@ -21,6 +21,11 @@ static void test_this_machine_has_sane_numbers(void **state) {
     assert_in_range(m.memory_available_bytes, 1, m.memory_total_bytes);
     assert_true(m.cpu_quota >= 0);
     assert_in_range(machine_threads_default(&m), 1, m.n_cpus_allowed);
+    assert_true(m.n_nodes >= 1);
+#if defined(__linux__)
+    uint32_t cpus[2];
+    assert_int_equal(machine_list_cores(cpus, 2), m.n_cores_allowed < 2 ? 1 : 2);
+#endif
 }
 
 static void test_default_threads_are_cores_within_the_quota(void **state) {
@@ -233,6 +238,137 @@ static void test_garbage_in_proc_does_no_harm(void **state) {
     assert_true(m.memory_available_bytes == 0);
 }
 
+static void test_one_cpu_of_each_core_is_listed(void **state) {
+    (void)state;
+    put("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list", "0,4\n");
+    put("/sys/devices/system/cpu/cpu4/topology/thread_siblings_list", "0,4\n");
+    put("/sys/devices/system/cpu/cpu1/topology/thread_siblings_list", "1,5\n");
+    put("/sys/devices/system/cpu/cpu5/topology/thread_siblings_list", "1,5\n");
+    uint32_t cpus[8];
+    cpu_set_t mask;
+    CPU_ZERO(&mask);
+    CPU_SET(1, &mask);
+    CPU_SET(4, &mask);
+    CPU_SET(5, &mask);
+
+    assert_int_equal(machine_list_cores_linux(root, &mask, sizeof mask, cpus, 8), 2);
+    assert_int_equal(cpus[0], 1);
+    assert_int_equal(cpus[1], 4); /* its sibling 0 is not ours */
+    assert_int_equal(machine_list_cores_linux(root, &mask, sizeof mask, cpus, 1), 1);
+}
+
+static void put_quota(const char *text) {
+    put_v2();
+    put("/sys/fs/cgroup/outer/inner/cpu.max", text);
+}
+
+static void test_quotas_that_are_none_are_not_taken_for_one(void **state) {
+    (void)state;
+    static const char *const texts[] = {
+        "max 100000\n", "",         "\n",       "100000\n",     "-1 100000\n", "0 100000\n",
+        "100000 0\n",   "x 100000", "inf 1000", "100000 nan\n", "100000 -5\n", "max\n",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        put_quota(texts[i]);
+        if (read_made_up("0").cpu_quota != 0) fail_msg("'%s' is a quota", texts[i]);
+    }
+    put_quota("25000 100000");
+    assert_true(read_made_up("0").cpu_quota == 0.25);
+}
+
+static void test_the_tightest_quota_counts_wherever_it_is(void **state) {
+    (void)state;
+    put("/proc/self/cgroup", "0::/a/b/c\n");
+    put("/proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+    put("/sys/fs/cgroup/a/cpu.max", "400000 100000\n");
+    put("/sys/fs/cgroup/a/b/cpu.max", "30000 20000\n");
+    put("/sys/fs/cgroup/a/b/c/cpu.max", "800000 100000\n");
+
+    assert_true(read_made_up("0123").cpu_quota == 1.5);
+}
+
+/* systemd's hybrid: processes are in both trees, controllers in the old one. */
+static void test_in_a_hybrid_both_trees_are_read(void **state) {
+    (void)state;
+    put("/proc/self/cgroup", "2:cpu,cpuacct:/old\n1:name=systemd:/s\n0::/new\n");
+    put("/proc/self/mountinfo",
+        "32 23 0:28 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu,cpuacct\n"
+        "33 23 0:29 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
+    put("/sys/fs/cgroup/cpu/old/cpu.cfs_quota_us", "300000\n");
+    put("/sys/fs/cgroup/cpu/old/cpu.cfs_period_us", "100000\n");
+
+    assert_true(read_made_up("0123").cpu_quota == 3);
+    put("/sys/fs/cgroup/unified/new/cpu.max", "200000 100000\n");
+    assert_true(read_made_up("0123").cpu_quota == 2);
+}
+
+static void test_nodes_are_those_with_memory_that_the_cpuset_allows(void **state) {
+    (void)state;
+    assert_int_equal(read_made_up("0").n_nodes, 1); /* nothing known */
+    assert_true(read_made_up("0").nodes[0] == 0);
+
+    put("/sys/devices/system/node/has_memory", "0-2,64\n");
+    assert_int_equal(read_made_up("0").n_nodes, 4);
+
+    put("/proc/self/status", "Name:\tx\nMems_allowed:\t1,2\nMems_allowed_list:\t1-5,64-70\n");
+    const struct machine m = read_made_up("0");
+    assert_int_equal(m.n_nodes, 3);
+    assert_true(m.nodes[0] == 0x6 && m.nodes[1] == 1);
+
+    put("/proc/self/status", "Mems_allowed_list:\t3\n");
+    assert_int_equal(read_made_up("0").n_nodes, 1);
+
+    put("/sys/devices/system/node/has_memory", "5000-4,x,99999999999999999999-\n");
+    assert_int_equal(read_made_up("0").n_nodes, 1);
+}
+
+#define THP "/sys/kernel/mm/transparent_hugepage/"
+
+static void test_huge_pages_are_what_the_switches_say(void **state) {
+    (void)state;
+    static const struct {
+        const char *all, *of_size;
+        enum machine_huge huge;
+    } rows[] = {
+        {"[always] madvise never\n", NULL, MACHINE_HUGE_ALWAYS},
+        {"always [madvise] never\n", NULL, MACHINE_HUGE_MADVISE},
+        {"always madvise [never]\n", NULL, MACHINE_HUGE_NEVER},
+        {"always madvise never\n", NULL, MACHINE_HUGE_ABSENT},
+        {"[alway", NULL, MACHINE_HUGE_ABSENT},
+        {"[madvise]", "always [inherit] madvise never\n", MACHINE_HUGE_MADVISE},
+        {"[madvise]", "always inherit madvise [never]\n", MACHINE_HUGE_NEVER},
+        {"[never]", "[always] inherit madvise never\n", MACHINE_HUGE_ALWAYS},
+    };
+    assert_int_equal(read_made_up("0").huge, MACHINE_HUGE_ABSENT);
+    assert_int_equal(read_made_up("0").huge_page_bytes, 0);
+    put(THP "hpage_pmd_size", "2097152\n");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        put(THP "enabled", rows[i].all);
+        put(THP "hugepages-2048kB/enabled", rows[i].of_size ? rows[i].of_size : "");
+        const struct machine m = read_made_up("0");
+        if (m.huge != rows[i].huge) fail_msg("row %zu: %s", i, machine_huge_name(m.huge));
+        assert_int_equal(m.huge_page_bytes, m.huge ? 2 << 20 : 0);
+    }
+    put(THP "enabled", "[always]");
+    put(THP "hpage_pmd_size", "3000000\n");
+    assert_int_equal(read_made_up("0").huge_page_bytes, 0); /* not to be aligned to */
+}
+
+static void test_usage_is_read_from_the_rollup(void **state) {
+    (void)state;
+    struct machine_usage usage;
+    machine_read_usage_linux(root, &usage);
+    assert_true(!usage.resident_bytes && !usage.anonymous_bytes && !usage.anonymous_huge_bytes);
+
+    put("/proc/self/smaps_rollup",
+        "5500-7fff ---p 00000000 00:00 0    [rollup]\nRss:    300 kB\nPss_Anon:   7 kB\n"
+        "Anonymous:   200 kB\nLazyFree: 0 kB\nAnonHugePages:   100 kB\n");
+    machine_read_usage_linux(root, &usage);
+    assert_int_equal(usage.resident_bytes, 300 * 1024);
+    assert_int_equal(usage.anonymous_bytes, 200 * 1024);
+    assert_int_equal(usage.anonymous_huge_bytes, 100 * 1024);
+}
+
 #define MADE_UP(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 #endif
 
@@ -250,6 +386,13 @@ int main(void) {
         MADE_UP(test_the_root_of_the_mount_is_cut_from_the_path),
         MADE_UP(test_a_path_outside_the_mount_falls_back_to_its_root),
         MADE_UP(test_garbage_in_proc_does_no_harm),
+        MADE_UP(test_one_cpu_of_each_core_is_listed),
+        MADE_UP(test_quotas_that_are_none_are_not_taken_for_one),
+        MADE_UP(test_the_tightest_quota_counts_wherever_it_is),
+        MADE_UP(test_in_a_hybrid_both_trees_are_read),
+        MADE_UP(test_nodes_are_those_with_memory_that_the_cpuset_allows),
+        MADE_UP(test_huge_pages_are_what_the_switches_say),
+        MADE_UP(test_usage_is_read_from_the_rollup),
 #endif
     };
     return cmocka_run_group_tests_name("machine", tests, NULL, NULL);

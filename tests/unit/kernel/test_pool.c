@@ -1,7 +1,7 @@
 /* test_pool.c - the compute pool: every item once, results visible, no CPU while idle, clean ends.
  *
  * Run under ThreadSanitizer as well: the items write plain memory on purpose. */
-#include "kernel/cpu/pool.h"
+#include "kernel/cpu/pool_int.h"
 
 #include <fenv.h>
 #include <setjmp.h>
@@ -107,6 +107,66 @@ static void test_an_idle_pool_uses_no_cpu(void **state) {
     pool_destroy(pool);
 }
 
+static void test_nobody_spins_under_a_quota_or_without_a_cpu_of_its_own(void **state) {
+    (void)state;
+    static const struct {
+        double quota;
+        uint32_t n_allowed, n_threads, n_cores;
+        bool spins, is_pinned;
+    } rows[] = {
+        {0, 16, 8, 8, true, true},    {0, 16, 16, 8, true, false},  /* two workers a core */
+        {0, 16, 17, 8, false, false},                               /* more threads than CPUs */
+        {8, 16, 8, 8, false, false},  {0.5, 1, 1, 1, false, false}, /* quotas */
+        {0, 2, 2, 2, true, false}, /* too few cores to be sure of one */
+        {0, 4, 4, 4, true, true},     {0, 4, 4, 0, true, false}, /* cores cannot be told */
+        {0, 4, 3, 4, true, true},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct machine m = {.cpu_quota = rows[i].quota, .n_cpus_allowed = rows[i].n_allowed};
+        const struct pool_manners manners = pool_decide(rows[i].n_threads, &m, rows[i].n_cores);
+        if (manners.spins != rows[i].spins || manners.is_pinned != rows[i].is_pinned)
+            fail_msg("row %zu: spins %d, pinned %d", i, manners.spins, manners.is_pinned);
+    }
+}
+
+/* Runs that find workers spinning, just parking, parked, and still inside the run before; pools
+ * that end in each of these states. */
+static void test_runs_after_pauses_of_any_length_lose_nobody(void **state) {
+    (void)state;
+    const unsigned seed = (unsigned)time(NULL);
+    srand(seed);
+    print_message("seed %u\n", seed);
+    for (int round = 0; round < 25; round++) {
+        struct pool *pool = open_pool(2 + (uint32_t)rand() % 5);
+        for (int n = rand() % 30; n > 0; n--) {
+            struct counts c = {{0}, {0}};
+            const uint32_t n_items = (uint32_t)rand() % 40;
+            const struct timespec pause = {0, rand() % 3 ? rand() % 120000 : 0};
+            if (pause.tv_nsec) nanosleep(&pause, NULL);
+            pool_run(pool, n_items, count_item, &c);
+            for (uint32_t i = 0; i < 40; i++) assert_int_equal(c.done[i], i < n_items);
+        }
+        pool_destroy(pool);
+    }
+}
+
+/* The caller sleeps, too, when a worker is late. */
+static void sleep_if_worker(void *user, uint32_t item, uint32_t worker) {
+    count_item(user, item, worker);
+    sleep_ms(worker ? 5 : 1);
+}
+
+static void test_the_caller_sleeps_until_the_last_worker_is_out(void **state) {
+    (void)state;
+    struct pool *pool = open_pool(4);
+    for (int round = 0; round < 10; round++) {
+        struct counts c = {{0}, {0}};
+        pool_run(pool, 4 + (uint32_t)round, sleep_if_worker, &c);
+        for (uint32_t i = 0; i < 4 + (uint32_t)round; i++) assert_int_equal(c.done[i], 1);
+    }
+    pool_destroy(pool);
+}
+
 static void read_rounding(void *user, uint32_t item, uint32_t worker) {
     int *modes = user;
     (void)worker;
@@ -147,6 +207,9 @@ int main(void) {
         cmocka_unit_test(test_every_item_is_done_exactly_once),
         cmocka_unit_test(test_items_are_spread_over_the_threads),
         cmocka_unit_test(test_a_run_after_a_long_pause_wakes_the_sleepers),
+        cmocka_unit_test(test_nobody_spins_under_a_quota_or_without_a_cpu_of_its_own),
+        cmocka_unit_test(test_runs_after_pauses_of_any_length_lose_nobody),
+        cmocka_unit_test(test_the_caller_sleeps_until_the_last_worker_is_out),
         cmocka_unit_test(test_an_idle_pool_uses_no_cpu),
         cmocka_unit_test(test_all_workers_round_to_nearest),
         cmocka_unit_test(test_pools_open_and_close_without_a_run),
