@@ -53,37 +53,13 @@ INLINE void multiply_tile(const struct matmul_part *p, enum pack_format format, 
             }
         }
     }
-    UNROLL for (int m = 0; m < mr; m++) {
-        UNROLL for (int n = 0; n < np; n++) {
-            avx2_store(p, row + (uint32_t)m, panel + (uint32_t)n, low[m][n], high[m][n]);
-        }
-    }
-}
-
-/* All rows of the part times one panel. */
-INLINE void multiply_panel(const struct matmul_part *p, enum pack_format format, uint32_t panel) {
-    const uint32_t end = p->row_first + p->n_rows;
-    uint32_t row = p->row_first;
-    for (; end - row >= 6; row += 6) multiply_tile(p, format, row, panel, 6, 1);
-    for (; end - row >= 4; row += 4) multiply_tile(p, format, row, panel, 4, 1);
-    for (; end - row >= 2; row += 2) multiply_tile(p, format, row, panel, 2, 1);
-    if (end > row) multiply_tile(p, format, row, panel, 1, 1);
-}
-
-INLINE void multiply(const struct matmul_part *p, enum pack_format format) {
-    uint32_t panel = p->panel_first;
-    const uint32_t end = panel + p->n_panels;
-    if (p->n_rows == 1)
-        for (; end - panel >= 4; panel += 4) multiply_tile(p, format, p->row_first, panel, 1, 4);
-    if (p->n_rows == 2)
-        for (; end - panel >= 2; panel += 2) multiply_tile(p, format, p->row_first, panel, 2, 2);
-    for (; panel < end; panel++) multiply_panel(p, format, panel);
+    avx2_store_tile(p, row, panel, mr, np, low, high);
 }
 
 void f32_f32_matmul__avx2(const struct matmul_part *part) {
-    multiply(part, PACK_F32);
+    avx2_run_tiles(part, PACK_F32, multiply_tile);
 }
 
 void f16_f32_matmul__avx2(const struct matmul_part *part) {
-    multiply(part, PACK_F16);
+    avx2_run_tiles(part, PACK_F16, multiply_tile);
 }

@@ -18,8 +18,9 @@ INLINE __m256 widen(__m256i pairs, const int which) {
                                      : _mm256_slli_epi32(pairs, 16));
 }
 
-INLINE void multiply_tile(const struct matmul_part *p, uint32_t row, uint32_t panel, const int mr,
-                          const int np) {
+INLINE void multiply_tile(const struct matmul_part *p, enum pack_format format, uint32_t row,
+                          uint32_t panel, const int mr, const int np) {
+    (void)format;
     const size_t panel_bytes = p->w->panel_bytes, n_pairs = panel_pairs(p->w);
     const uint8_t *w = p->w->data + panel * panel_bytes;
     const float *x[MR_MAX];
@@ -47,31 +48,11 @@ INLINE void multiply_tile(const struct matmul_part *p, uint32_t row, uint32_t pa
             }
         }
     }
-    UNROLL for (int m = 0; m < mr; m++) {
-        UNROLL for (int n = 0; n < np; n++) {
-            avx2_store(p, row + (uint32_t)m, panel + (uint32_t)n, low[m][n], high[m][n]);
-        }
-    }
-}
-
-/* All rows of the part times one panel. */
-INLINE void multiply_panel(const struct matmul_part *p, uint32_t panel) {
-    const uint32_t end = p->row_first + p->n_rows;
-    uint32_t row = p->row_first;
-    for (; end - row >= 6; row += 6) multiply_tile(p, row, panel, 6, 1);
-    for (; end - row >= 4; row += 4) multiply_tile(p, row, panel, 4, 1);
-    for (; end - row >= 2; row += 2) multiply_tile(p, row, panel, 2, 1);
-    if (end > row) multiply_tile(p, row, panel, 1, 1);
+    avx2_store_tile(p, row, panel, mr, np, low, high);
 }
 
 void bf16_f32_matmul__avx2(const struct matmul_part *p) {
     const uint64_t env = float_env_flush_denormals();
-    const uint32_t end = p->panel_first + p->n_panels;
-    uint32_t panel = p->panel_first;
-    if (p->n_rows == 1)
-        for (; end - panel >= 4; panel += 4) multiply_tile(p, p->row_first, panel, 1, 4);
-    if (p->n_rows == 2)
-        for (; end - panel >= 2; panel += 2) multiply_tile(p, p->row_first, panel, 2, 2);
-    for (; panel < end; panel++) multiply_panel(p, panel);
+    avx2_run_tiles(p, PACK_BF16, multiply_tile);
     float_env_restore(env);
 }

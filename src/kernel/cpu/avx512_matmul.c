@@ -43,35 +43,13 @@ INLINE void multiply_tile(const struct matmul_part *p, enum pack_format format, 
             }
         }
     }
-    UNROLL for (int m = 0; m < mr; m++) {
-        UNROLL for (int n = 0; n < np; n++) {
-            avx512_store(p, row + (uint32_t)m, panel + (uint32_t)n, sums[m][n]);
-        }
-    }
-}
-
-/* All rows of the part times np panels. */
-INLINE void multiply_panels(const struct matmul_part *p, enum pack_format format, uint32_t panel,
-                            const int np) {
-    const uint32_t end = p->row_first + p->n_rows;
-    uint32_t row = p->row_first;
-    for (; end - row >= 6; row += 6) multiply_tile(p, format, row, panel, 6, np);
-    for (; end - row >= 4; row += 4) multiply_tile(p, format, row, panel, 4, np);
-    for (; end - row >= 2; row += 2) multiply_tile(p, format, row, panel, 2, np);
-    if (end > row) multiply_tile(p, format, row, panel, 1, np);
-}
-
-INLINE void multiply(const struct matmul_part *p, enum pack_format format) {
-    const uint32_t end = p->panel_first + p->n_panels;
-    uint32_t panel = p->panel_first;
-    for (; end - panel >= NP_MAX; panel += NP_MAX) multiply_panels(p, format, panel, NP_MAX);
-    for (; panel < end; panel++) multiply_panels(p, format, panel, 1);
+    avx512_store_tile(p, row, panel, mr, np, sums);
 }
 
 void f32_f32_matmul__avx512(const struct matmul_part *part) {
-    multiply(part, PACK_F32);
+    avx512_run_tiles(part, PACK_F32, multiply_tile);
 }
 
 void f16_f32_matmul__avx512(const struct matmul_part *part) {
-    multiply(part, PACK_F16);
+    avx512_run_tiles(part, PACK_F16, multiply_tile);
 }

@@ -17,8 +17,9 @@ INLINE __m512 widen(__m512i pairs, const int which) {
                                      : _mm512_slli_epi32(pairs, 16));
 }
 
-INLINE void multiply_tile(const struct matmul_part *p, uint32_t row, uint32_t panel, const int mr,
-                          const int np) {
+INLINE void multiply_tile(const struct matmul_part *p, enum pack_format format, uint32_t row,
+                          uint32_t panel, const int mr, const int np) {
+    (void)format;
     const size_t panel_bytes = p->w->panel_bytes, n_pairs = panel_pairs(p->w);
     const uint8_t *w = p->w->data + panel * panel_bytes;
     const float *x[MR_MAX];
@@ -48,28 +49,11 @@ INLINE void multiply_tile(const struct matmul_part *p, uint32_t row, uint32_t pa
             }
         }
     }
-    UNROLL for (int m = 0; m < mr; m++) {
-        UNROLL for (int n = 0; n < np; n++) {
-            avx512_store(p, row + (uint32_t)m, panel + (uint32_t)n, sums[m][n]);
-        }
-    }
-}
-
-/* All rows of the part times np panels. */
-INLINE void multiply_panels(const struct matmul_part *p, uint32_t panel, const int np) {
-    const uint32_t end = p->row_first + p->n_rows;
-    uint32_t row = p->row_first;
-    for (; end - row >= 6; row += 6) multiply_tile(p, row, panel, 6, np);
-    for (; end - row >= 4; row += 4) multiply_tile(p, row, panel, 4, np);
-    for (; end - row >= 2; row += 2) multiply_tile(p, row, panel, 2, np);
-    if (end > row) multiply_tile(p, row, panel, 1, np);
+    avx512_store_tile(p, row, panel, mr, np, sums);
 }
 
 void bf16_f32_matmul__avx512(const struct matmul_part *p) {
     const uint64_t env = float_env_flush_denormals();
-    const uint32_t end = p->panel_first + p->n_panels;
-    uint32_t panel = p->panel_first;
-    for (; end - panel >= NP_MAX; panel += NP_MAX) multiply_panels(p, panel, NP_MAX);
-    for (; panel < end; panel++) multiply_panels(p, panel, 1);
+    avx512_run_tiles(p, PACK_BF16, multiply_tile);
     float_env_restore(env);
 }

@@ -1,12 +1,11 @@
-/* avx512_tile.h - what the AVX-512 kernels share: the loops of tiles, and the store of a tile row
- * of matmul.
+/* avx512_tile.h - what the AVX-512 kernels share: the loops of tiles, which panels a tile takes,
+ * and the store of its rows.
  *
  * Included by avx512_*.c only. */
 #ifndef KERNEL_CPU_AVX512_TILE_H
 #define KERNEL_CPU_AVX512_TILE_H
 
-#include "cpu_kernel.h"
-#include "tile_loops.h"
+#include "matmul_tiles.h"
 
 #include <immintrin.h>
 
@@ -21,6 +20,24 @@ __attribute__((noinline, unused)) static void avx512_store(const struct matmul_p
     if (p->bias) sums = _mm512_add_ps(sums, _mm512_maskz_loadu_ps(mask, p->bias + first));
     if (p->accumulate) sums = _mm512_add_ps(_mm512_maskz_loadu_ps(mask, y), sums);
     _mm512_mask_storeu_ps(y, mask, sums);
+}
+
+/* The sums of a tile of mr rows and np <= 4 panels, of which every row has 4. */
+INLINE void avx512_store_tile(const struct matmul_part *p, uint32_t row, uint32_t panel,
+                              const int mr, const int np, __m512 (*sums)[4]) {
+    UNROLL for (int m = 0; m < mr; m++) {
+        UNROLL for (int n = 0; n < np; n++) {
+            avx512_store(p, row + (uint32_t)m, panel + (uint32_t)n, sums[m][n]);
+        }
+    }
+}
+
+/* A part in tiles of four panels, the last panels one by one. */
+INLINE void avx512_run_tiles(const struct matmul_part *p, enum pack_format format, tile_fn tile) {
+    const uint32_t end = p->panel_first + p->n_panels;
+    uint32_t panel = p->panel_first;
+    for (; end - panel >= 4; panel += 4) tile_rows(p, format, panel, 4, tile);
+    for (; panel < end; panel++) tile_rows(p, format, panel, 1, tile);
 }
 
 #endif
