@@ -19,7 +19,7 @@ A ratio above 1 says that radish is better. "wanted" is what radish is to reach 
 
 With --budget the most important steps come first, every step once before any is repeated, and what finds no more time is left out and said.
 """
-import argparse, fnmatch, os, pathlib, platform, re, shutil, statistics, subprocess, sys, time
+import argparse, fnmatch, os, pathlib, platform, re, shutil, subprocess, sys, time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import models, package, peer, programs, report  # noqa: E402
@@ -229,7 +229,7 @@ def parse():
                         "be built there [native; what was packed with --run]")
     parser.add_argument("--jobs", type=int, default=peer.default_jobs(), help="compilers at a time")
     parser.add_argument("--threads", type=int, default=2, help="of each program [2]")
-    parser.add_argument("--cpus", help="processors the programs may use, like 0,1 [the first --threads]")
+    parser.add_argument("--cpus", help="processors the programs may use, like 0,1 [the first --threads, no two of one core]")
     parser.add_argument("--rounds", type=int, default=5, help="repetitions of everything [5]")
     parser.add_argument("--budget", type=float, help="end after so many seconds [when the rounds are done]")
     parser.add_argument("--types", help="models, by commas: Q8_0,BF16,Q4_0,Q4_K,SmolLM2-135M [all]")
@@ -251,9 +251,16 @@ def parse():
     return args
 
 
+def one_of_each_core(processors):
+    """Those first that share their core with none before them."""
+    siblings = {p: first_match(r"(\S+)", f"/sys/devices/system/cpu/cpu{p}/topology/thread_siblings_list") or str(p) for p in processors}
+    first = [p for i, p in enumerate(processors) if siblings[p] not in [siblings[q] for q in processors[:i]]]
+    return first + [p for p in processors if p not in first]
+
+
 def choose_processors(args):
     allowed = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
-    chosen = [int(c) for c in args.cpus.split(",")] if args.cpus else allowed[:args.threads]
+    chosen = [int(c) for c in args.cpus.split(",")] if args.cpus else one_of_each_core(allowed)[:args.threads]
     if not set(chosen) <= set(allowed):
         raise SystemExit(f"--cpus {args.cpus}: this process may use {allowed}")
     return set(chosen)
@@ -285,23 +292,23 @@ def measure(args):
     peers = [programs.LlamaCpp(peer.build(work, march, args.jobs), march, args.threads, cpus) for march in marches]
     about, settings, load_before = machine_text(radish, peers), settings_text(args, radish, peers), os.getloadavg()[0]
     say(f"{about}\n{settings}\nload before: {load_before:.1f}\n")
-    limits = radish.limits()
-    say("limits: " + ", ".join(f"{k} {v}" for k, v in limits.items() if k != "bench"))
     comparison = Comparison(args, radish, peers, work, tokenizer)
+    limits = comparison.attempt("read bandwidth", radish.limits) or {}
+    comparison.read_gbs += [limits["read_gbs"]] if limits else []
+    say("limits: " + ", ".join(f"{k} {v}" for k, v in limits.items() if k != "bench"))
     try:
         comparison.run()
     except KeyboardInterrupt:
         say("stopped")
-    reads = [limits["read_gbs"], *comparison.read_gbs]
-    load_after = os.getloadavg()[0]
-    end = [f"read bandwidth: {statistics.median(reads):.1f} GB/s ({min(reads):.1f} to {max(reads):.1f}); peaks in Gop/s: "
+    reads, load_after = report.show_spread(comparison.read_gbs), os.getloadavg()[0]
+    end = [f"read bandwidth in GB/s: {reads}; peaks in Gop/s: "
            + ", ".join(f"{k[:-10]} {v}" for k, v in limits.items() if k.endswith("_peak_gops")),
            f"load before {load_before:.1f}, after {load_after:.1f} (the programs measured make about {args.threads} of it)", "",
            comparison.report.table(), "", *sorted(set(comparison.report.notes))]
     say("\n" + "\n".join(end))
     if args.csv:
         machine = first_match(r"model name\s*: (.*)", "/proc/cpuinfo") or platform.processor() or platform.machine()
-        comparison.report.write_csv(args.csv, [args.commit, machine, limits["isa"], args.threads, "+".join(map(str, sorted(cpus))),
+        comparison.report.write_csv(args.csv, [args.commit, machine, limits.get("isa", ""), args.threads, "+".join(map(str, sorted(cpus))),
                                                f"{load_before:.1f}", f"{load_after:.1f}"])
         pathlib.Path(args.csv).with_suffix(".txt").write_text("\n".join([about, settings, *end]) + "\n")
     return 0 if comparison.report.rows else 1

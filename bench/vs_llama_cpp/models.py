@@ -6,7 +6,7 @@ Usage: models.py OUT.gguf [--shape qwen3-0.6b|smollm2-135m|tiny] [--type BF16|Q8
 Speed does not depend on the values of weights as long as activations keep their size. So a type's blocks are made once, a few MiB of
 random bits with scales such that weights have mean 0 and deviation 1/32, and every tensor is a stretch of them from another place: 1.2 GB
 take seconds, and no cache gains by it. Q4_0, Q4_1 and Q4_K files keep the embedding, which is the output matrix too, in Q6_K, as
-llama.cpp's own quantiser does for tied models; the rest is of the one type.
+llama.cpp's own quantiser does for tied models (Q8_0 where rows have no whole blocks of 256); the rest is of the one type.
 
 The tokenizer is Qwen3's where FILE (tokenizer.json, also .xz or .gz) is given, else byte-level pairs that know the words of
 `radish bench serving`, filled up with names nobody can type: lengths in tokens are the same, and no file is needed.
@@ -76,16 +76,15 @@ def byte_letters():
 
 
 def made_tokenizer(n_vocab):
-    """Bytes, and for each word the pairs that build it from the left, with and without the space before."""
+    """Bytes, and for each word the pairs that build it from the left: those with the space before come first, so that they win."""
     tokens, merges = list(byte_letters().values()), []
     known = set(tokens)
-    for word in WORDS:
-        for text in (word, byte_letters()[32] + word):
-            for end in range(2, len(text) + 1):
-                if text[:end] not in known:
-                    known.add(text[:end])
-                    tokens.append(text[:end])
-                    merges.append(f"{text[:end - 1]} {text[end - 1]}")
+    for text in [byte_letters()[32] + word for word in WORDS] + WORDS:
+        for end in range(2, len(text) + 1):
+            if text[:end] not in known:
+                known.add(text[:end])
+                tokens.append(text[:end])
+                merges.append(f"{text[:end - 1]} {text[end - 1]}")
     types = [NORMAL] * len(tokens)
     for special in ("<|endoftext|>", "<|im_start|>", "<|im_end|>"):
         tokens.append(special)

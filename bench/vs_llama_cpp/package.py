@@ -16,8 +16,11 @@ NOT_PACKED = re.compile(r"(linux-vdso|ld-linux|libc\.|libm\.|libmvec|libdl\.|lib
 
 def shared_objects(program):
     """Paths of the objects it is linked with and that are packed."""
-    out = subprocess.run(["ldd", program], check=True, capture_output=True, text=True).stdout
-    if "not found" in out:
+    done = subprocess.run(["ldd", program], capture_output=True, text=True)
+    if "not a dynamic executable" in done.stderr:
+        return {}
+    out = done.stdout
+    if done.returncode or "not found" in out:
         raise SystemExit(f"{program} misses a shared object:\n{out}")
     found = re.findall(r"^\s*(\S+) => (/\S+)", out, re.M)
     return {name: path for name, path in found if not NOT_PACKED.match(name)}
@@ -47,7 +50,7 @@ def write(folder, work, marches, radish, tokenizer, jobs):
             programs = peer.build(work, march, jobs)
             for name in (*peer.PROGRAMS, "flags.txt"):
                 archive.add(programs / name, f"peer/{march}/{name}")
-            objects |= shared_objects(programs / "llama-server")
+            objects.update(shared_objects(programs / "llama-server"))
         for name, path in sorted(objects.items()):
             archive.add(pathlib.Path(path).resolve(), f"lib/{name}")
         if "source" in marches:

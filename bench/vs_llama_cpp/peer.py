@@ -31,6 +31,11 @@ def flags_of(march):
     return ["GGML_NATIVE=ON"] if march == "native" else ["GGML_NATIVE=OFF", *(f"GGML_{name}=ON" for name in MARCHES[march])]
 
 
+def note_of(march):
+    """What a build is, for people and to know it again."""
+    return " ".join([f"llama-cpp-python {VERSION}, llama.cpp {COMMIT}:", *flags_of(march)])
+
+
 def sum_of(path):
     digest = hashlib.sha256()
     with open(path, "rb") as f:
@@ -91,8 +96,7 @@ def build(work, march, jobs):
     """Folder with the two programs for the instruction set; built unless they are there."""
     out = work / "peer" / march
     note = out / "flags.txt"
-    flags = " ".join([f"llama-cpp-python {VERSION}, llama.cpp {COMMIT}:", *flags_of(march)])
-    if note.exists() and note.read_text() == flags and all((out / p).exists() for p in PROGRAMS):
+    if note.exists() and note.read_text() == note_of(march) and all((out / p).exists() for p in PROGRAMS):
         return out
     source, folder, log = fetch_source(work), work / "peer-build", work / f"build-{march}.log"
     if not shutil.which("cmake"):
@@ -106,7 +110,7 @@ def build(work, march, jobs):
         shutil.copy2(folder / "bin" / program, out / program)
         if shutil.which("strip"):
             subprocess.run(["strip", out / program], check=True)
-    note.write_text(flags)
+    note.write_text(note_of(march))
     return out
 
 
