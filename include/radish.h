@@ -201,6 +201,9 @@ struct radish_engine_options {
         n_threads; /* [physical cores allowed; all of them where the machine shows 2 or fewer] */
     enum radish_precision precision; /* [fast] */
     enum radish_kv_dtype kv_dtype;   /* [auto: f32 in exact, bf16 for bf16 models, else f16] */
+    /* [none: as the file has them] what weights in f32, f16 or bf16 become while they are loaded:
+     * q8_0, q6_k, q5_k, q5_1, q5_0, q4_k, q4_1 or q4_0. */
+    const char *quantization;
     const char
         *kernels[RADISH_KERNEL_OVERRIDES_MAX]; /* "OP=VARIANT", as --kernel; n_kernels of them */
     uint32_t n_kernels;

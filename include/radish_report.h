@@ -31,6 +31,7 @@ struct radish_engine_info {
                                    for: "avx512vnni" */
     const char *bit_class;      /* engines of one class give the same bits */
     const char *kv_dtype;       /* "bf16" */
+    const char *quantization;   /* "q8_0", of weights quantised while loading; or NULL */
     const char *kernels;        /* "matmul=bf16_f32_matmul__avx2 ..." */
     const char *kernels_report; /* a line per operation: its kernel, and why that one */
 

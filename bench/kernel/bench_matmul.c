@@ -61,7 +61,12 @@ static void bench_dtype(struct bench *b, enum dtype dtype) {
     if (!data) exit(1);
     fill(data, (size_t)row_bytes * b->n_out, dtype);
     for (int i = 0; i < N_MATRICES; i++) {
-        const struct weight_desc desc = {"w", dtype, b->n_out, b->n_in, data, false, true};
+        const struct weight_desc desc = {.name = "w",
+                                         .dtype = dtype,
+                                         .n_out = b->n_out,
+                                         .n_in = b->n_in,
+                                         .data = data,
+                                         .is_multiplied = true};
         weight_bytes = b->device->ops->weight_bytes(b->device, &desc);
         if (b->device->ops->weight_create(b->device, &desc, &b->weights[i], &err) != RADISH_OK) {
             fprintf(stderr, "%s\n", err.msg);

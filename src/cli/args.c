@@ -96,6 +96,9 @@ static const struct flag flags[] = {
     {"kv-cache-dtype", 0, KIND_CHOICE, ENGINE, AT(engine.kv_dtype), 0, 0, 0, "auto|f32|f16|bf16",
      "TYPE", "auto", NULL,
      "type of cached keys and values; auto: bf16 for bf16 models, else f16 (f32 in exact)"},
+    {"quantization", 0, KIND_WORD, ENGINE, AT(engine.quantization), 0, 0, 0,
+     "q8_0|q6_k|q5_k|q5_1|q5_0|q4_k|q4_1|q4_0", "TYPE", NULL, "none",
+     "quantise bf16, f16 or f32 weights at load: matrices of layers to TYPE, the others to q8_0"},
     {"kernel", 0, KIND_KERNEL, ENGINE | COMMAND_BENCH, 0, 0, 0, 0, NULL, "OP=VARIANT", NULL, "-",
      "use this kernel for an operation ('ref' is the plain one); may be repeated; see radish info"},
 

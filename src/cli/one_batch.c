@@ -104,7 +104,7 @@ int one_batch_load(struct one_batch *o, uint32_t seqs_max, uint32_t tokens_max) 
     if (rc >= 0) return rc;
     const struct model_config *config = &o->model->config;
     enum radish_status status =
-        weights_load(o->model->file, config, o->device, NULL, NULL, &o->weights, &err);
+        weights_load(o->model->file, config, o->device, &o->plan.weights, &o->weights, &err);
     if (status == RADISH_OK)
         status = runner_create(config, o->weights, o->device, &o->plan.runner, &o->runner, &err);
     if (status == RADISH_OK)

@@ -26,8 +26,11 @@ enum { TEXT_BYTES = 16 << 10 }; /* of one token, with what was held back: never 
 static enum radish_status load(struct radish_engine *engine, struct radish_error *err) {
     const struct radish_engine_options *options = &engine->plan.options;
     const struct radish_model *model = engine->model;
-    RADISH_TRY(weights_load(model->file, &model->config, engine->device, options->on_progress,
-                            options->progress_user, &engine->weights, err));
+    struct weights_options weights = engine->plan.weights;
+    weights.on_progress = options->on_progress;
+    weights.progress_user = options->progress_user;
+    RADISH_TRY(
+        weights_load(model->file, &model->config, engine->device, &weights, &engine->weights, err));
     RADISH_TRY(runner_create(&model->config, engine->weights, engine->device, &engine->plan.runner,
                              &engine->runner, err));
     RADISH_TRY(

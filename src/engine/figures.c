@@ -50,6 +50,7 @@ void figures_init(struct radish_engine *engine) {
         .isa = device_isa(device),
         .bit_class = device_bit_class(device),
         .kv_dtype = dtype_name(plan->runner.kv_dtype),
+        .quantization = options->quantization,
         .kernels = device_kernels(device),
         .kernels_report = device_kernels_report(device)};
     figures_publish(engine, clock_ns()); /* no other thread has the engine yet */

@@ -19,6 +19,7 @@
 #include "base/mem.h"
 #include "base/status.h"
 #include "engine/kv_events.h"
+#include "tensor/quantise.h"
 
 #include <string.h>
 
@@ -71,6 +72,15 @@ static enum radish_status read_policies(const struct radish_engine_options *opti
     return RADISH_OK;
 }
 
+/* Only the quantising part; the other options of loading are the caller's. */
+static enum radish_status read_quantization(const char *name, struct weights_options *weights_out,
+                                            struct radish_error *err) {
+    *weights_out = (struct weights_options){.is_quantised = name != NULL};
+    if (!name || quantise_type_find(name, &weights_out->quant_dtype)) return RADISH_OK;
+    return error_set_field(err, RADISH_E_INVALID, "quantization",
+                           "--quantization: '%.40s' is not one of %s", name, quantise_type_names());
+}
+
 enum radish_status plan_options(const struct radish_engine_options *given,
                                 struct radish_engine_options *options_out,
                                 struct radish_error *err) {
@@ -119,6 +129,9 @@ enum radish_status plan_options(const struct radish_engine_options *given,
     RADISH_TRY(read_policies(&options, &policies, err));
     options.schedule_policy = schedule_names[policies.policy]; /* those of the caller may go */
     options.eviction_policy = eviction_names[policies.kv.policy];
+    struct weights_options weights;
+    RADISH_TRY(read_quantization(options.quantization, &weights, err));
+    if (options.quantization) options.quantization = quantise_type_name(weights.quant_dtype);
     if (options.shadow_check && options.is_cache_off)
         return error_set_field(err, RADISH_E_INVALID, "shadow-check",
                                "--shadow-check checks the cache, which --disable-radix-cache "
@@ -273,7 +286,9 @@ enum radish_status plan_make(const struct radish_model *model, const struct devi
         .context_tokens = context,
         .page_size = options->page_tokens,
         .kv_dtype = device_kv_dtype(options->kv_dtype, options->precision, config->dtype)};
-    RADISH_TRY(weights_plan(model->file, config, device, &plan.weight_bytes, err));
+    RADISH_TRY(read_quantization(options->quantization, &plan.weights, err));
+    RADISH_TRY(weights_plan(model->file, config, device, &plan.weights, &plan.weights_sizes, err));
+    plan.weight_bytes = plan.weights_sizes.bytes;
     RADISH_TRY(plan_scratch(&plan, model, device, err));
     RADISH_TRY(plan_slots(&plan, err));
     RADISH_TRY(check_context(&plan, err));
@@ -285,6 +300,15 @@ enum radish_status plan_make(const struct radish_model *model, const struct devi
     plan_sched(&plan);
     *plan_out = plan;
     return RADISH_OK;
+}
+
+void plan_append_weights(const struct engine_plan *plan, struct buf *out) {
+    const struct weights_sizes *sizes = &plan->weights_sizes;
+    for (int i = 0; i < RADISH_DTYPE_COUNT; i++)
+        if (sizes->dtype_bytes[i])
+            buf_printf(out, "%s %.2f MB, ", dtype_name((enum dtype)i),
+                       (double)sizes->dtype_bytes[i] / 1e6);
+    buf_printf(out, "of %.2f MB in the file", (double)sizes->file_bytes / 1e6);
 }
 
 void plan_append_line(const struct engine_plan *plan, const struct radish_model *model,

@@ -11,11 +11,14 @@
 #include "engine/model_int.h"
 #include "kernel/kernel.h"
 #include "model/runner.h"
+#include "model/weights.h"
 #include "sched/sched.h"
 
 struct engine_plan {
     struct radish_engine_options options; /* every default filled in */
-    struct runner_options runner;         /* n_slots includes the padding page */
+    struct weights_options weights;
+    struct weights_sizes weights_sizes;
+    struct runner_options runner; /* n_slots includes the padding page */
     struct sched_options sched;
     uint64_t have_bytes; /* memory available at start */
     uint64_t weight_bytes;
@@ -37,6 +40,9 @@ enum radish_status plan_make(const struct radish_model *model, const struct devi
                              const struct radish_engine_options *options, uint64_t have_bytes,
                              struct engine_plan *plan_out,
                              struct radish_error *err) RADISH_CHECK_RESULT;
+
+/* "BF16 123.4 MB, F32 0.1 MB, of 123.5 MB in the file": on the device, by type. */
+void plan_append_weights(const struct engine_plan *plan, struct buf *out);
 
 /* "weights 0.14 GB, KV pool 131072 slots x 30 layers (0.75 GB), scratch 0.05 GB, have 22.1 GB" */
 void plan_append_line(const struct engine_plan *plan, const struct radish_model *model,

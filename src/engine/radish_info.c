@@ -69,7 +69,11 @@ static void append_model(const struct radish_model *model, const struct device *
         buf_printf(out, "  cannot be served: %s\n", err.msg);
         return;
     }
-    buf_printf(out, "  memory plan    ");
+    buf_printf(out, "  quantization   %s\n",
+               plan.options.quantization ? plan.options.quantization : "none");
+    buf_printf(out, "  weights        ");
+    plan_append_weights(&plan, out);
+    buf_printf(out, "\n  memory plan    ");
     plan_append_line(&plan, model, out);
     buf_printf(out, "\n  context        %u tokens\n", plan.runner.context_tokens);
 }

@@ -48,7 +48,10 @@ enum radish_status device_open(const char *name, const struct device_options *op
                                struct radish_error *err) RADISH_CHECK_RESULT;
 void device_close(struct device *device);
 
-/* A matrix as the file has it; data is host memory, borrowed during create only. */
+/* A matrix as the file has it; data is host memory, borrowed during create only. It is of `dtype`,
+ * or, with is_quantised_here, of `data_dtype` (F32, F16 or BF16): then create makes `dtype` of it
+ * (tensor/quantise.h), without a second copy of it in memory; numbers that have no place in that
+ * type are E_UNSUPPORTED. */
 struct weight_desc {
     const char *name; /* for messages */
     enum dtype dtype;
@@ -56,6 +59,8 @@ struct weight_desc {
     const void *data;     /* [n_out, n_in] row-major */
     bool is_gathered;     /* rows will be read by embed */
     bool is_multiplied;   /* will be used by matmul; an embedding that is tied has both */
+    bool is_quantised_here;
+    enum dtype data_dtype;
 };
 
 /* What an operation will be asked to do, for supports(). */

@@ -11,6 +11,12 @@
  * rows and loaded like a tensor of its own; where the rows of a role do not lie together (GPT-NeoX
  * keeps Q, K and V head by head) they are gathered first, one role at a time.
  *
+ * Quantising is a choice of types while finding; the device makes the blocks while it packs
+ * (kernel.h), so the plan counts them and memory never holds a plain copy. Embedding and output
+ * become Q8_0 whatever was asked for: their errors go into every token unmixed, and tools that
+ * write quantised files keep them finer for the same reason. Rows that are no whole number of
+ * blocks get the type that those tools give them, and a line in the log.
+ *
  * Tied embeddings are one tensor with two uses, gathered by row and multiplied with, and become one
  * struct weight, since a device may hold two packings of it. A lm_head.weight beside
  * tie_word_embeddings is not read, as in the reference implementation. Tensors that nothing asks
@@ -20,10 +26,12 @@
 
 #include "arch.h"
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/invariant.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/status.h"
+#include "tensor/quantise.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,14 +44,31 @@ struct found {
     uint32_t n_out, n_in;
     const struct model_tensor *tensor;
     struct arch_slice slice; /* the tensor's rows that belong to it */
+    enum dtype dtype;        /* on the device, of a matrix */
 };
 
 struct found_list {
     struct found *items; /* [n] */
     size_t n;
-    uint64_t file_bytes;   /* of all items */
-    uint64_t device_bytes; /* what they will take */
+    struct weights_sizes sizes; /* of all items */
 };
+
+/* What is searched, and for whom. */
+struct finding {
+    const struct model_file *file;
+    const struct model_config *config;
+    const struct device *device;
+    struct weights_options options;
+};
+
+static struct finding describe_finding(const struct model_file *file,
+                                       const struct model_config *config,
+                                       const struct device *device,
+                                       const struct weights_options *options) {
+    struct finding finding = {.file = file, .config = config, .device = device};
+    if (options) finding.options = *options;
+    return finding;
+}
 
 static bool is_vector(const struct arch_tensor *row) {
     return row->use != TENSOR_MATRIX && row->use != TENSOR_EMBEDDING;
@@ -53,7 +78,9 @@ static struct weight_desc describe(const struct found *found, const struct model
     bool is_embedding = found->row->use == TENSOR_EMBEDDING;
     return (struct weight_desc){
         .name = found->tensor->name,
-        .dtype = found->tensor->dtype,
+        .dtype = found->dtype,
+        .is_quantised_here = found->dtype != found->tensor->dtype,
+        .data_dtype = found->tensor->dtype,
         .n_out = found->n_out,
         .n_in = found->n_in,
         .data = found->tensor->data,
@@ -139,15 +166,33 @@ static uint64_t count_file_bytes(const struct found *found) {
     return found->tensor->n_bytes / slice->total * found->n_out;
 }
 
+/* What a matrix becomes on the device. */
+static enum radish_status choose_dtype(const struct weights_options *options, struct found *found,
+                                       const char *where, struct radish_error *err) {
+    const struct model_tensor *tensor = found->tensor;
+    const bool is_of_layer = found->row->scope == TENSOR_OF_LAYER;
+    found->dtype = tensor->dtype;
+    if (!options->is_quantised || is_vector(found->row)) return RADISH_OK;
+    if (dtype_is_quantised(tensor->dtype))
+        return error_set_field(err, RADISH_E_INVALID, "quantization",
+                               "%s: tensor %s is quantised already (%s): --quantization takes "
+                               "models in F32, F16 or BF16",
+                               where, tensor->name, dtype_name(tensor->dtype));
+    const enum dtype wanted = is_of_layer ? options->quant_dtype : RADISH_DTYPE_Q8_0;
+    enum dtype dtype;
+    if (quantise_type_for(wanted, found->n_in, &dtype)) found->dtype = dtype;
+    return RADISH_OK;
+}
+
 /* Looks up one row of arch.def, checks it and adds it to the list's sums. */
-static enum radish_status find_tensor(const struct model_file *file,
-                                      const struct model_config *config,
-                                      const struct device *device, struct found *found,
+static enum radish_status find_tensor(const struct finding *finding, struct found *found,
                                       struct found_list *list, struct radish_error *err) {
+    const struct model_config *config = finding->config;
+    const struct device *device = finding->device;
     const struct arch_tensor *row = found->row;
     struct arch_name arch_name;
     char where[32] = "model";
-    look_up(file, config, found, &arch_name);
+    look_up(finding->file, config, found, &arch_name);
     const char *name = arch_name.text;
     if (row->scope == TENSOR_OF_LAYER) snprintf(where, sizeof where, "layer %u", found->layer);
     found->n_out = arch_dim(config, found->layer, row->rows);
@@ -165,21 +210,24 @@ static enum radish_status find_tensor(const struct model_file *file,
         return status;
     }
     uint64_t bytes = found->n_out * sizeof(float);
+    struct weights_sizes *sizes = &list->sizes;
+    RADISH_TRY(choose_dtype(&finding->options, found, where, err));
     if (!is_vector(row)) {
         struct weight_desc desc = describe(found, config);
         RADISH_TRY(ask_device(device, &desc, where, err));
         bytes = device->ops->weight_bytes(device, &desc);
     }
-    if (!mem_add_u64(list->device_bytes, bytes, &list->device_bytes) ||
-        !mem_add_u64(list->file_bytes, count_file_bytes(found), &list->file_bytes))
+    if (!mem_add_u64(sizes->bytes, bytes, &sizes->bytes) ||
+        !mem_add_u64(sizes->file_bytes, count_file_bytes(found), &sizes->file_bytes))
         return error_set_field(err, RADISH_E_LIMIT, name, "%s: the sizes overflow", name);
+    sizes->dtype_bytes[is_vector(row) ? RADISH_DTYPE_F32 : found->dtype] += bytes;
     return RADISH_OK;
 }
 
 /* Fills *list; the caller frees list->items, also after a failure. */
-static enum radish_status find_all(const struct model_file *file, const struct model_config *config,
-                                   const struct device *device, struct found_list *list,
+static enum radish_status find_all(const struct finding *finding, struct found_list *list,
                                    struct radish_error *err) {
+    const struct model_config *config = finding->config;
     size_t n_rows;
     const struct arch_tensor *rows = arch_tensors(&n_rows);
     memset(list, 0, sizeof *list);
@@ -191,7 +239,7 @@ static enum radish_status find_all(const struct model_file *file, const struct m
         for (uint32_t layer = 0; layer < n; layer++) {
             struct found *found = &list->items[list->n++];
             *found = (struct found){.row = &rows[i], .layer = layer};
-            RADISH_TRY(find_tensor(file, config, device, found, list, err));
+            RADISH_TRY(find_tensor(finding, found, list, err));
         }
     }
     return RADISH_OK;
@@ -237,12 +285,13 @@ static void log_unused(const struct model_file *file, const struct model_config 
 }
 
 enum radish_status weights_plan(const struct model_file *file, const struct model_config *config,
-                                const struct device *device, uint64_t *bytes_out,
-                                struct radish_error *err) {
+                                const struct device *device, const struct weights_options *options,
+                                struct weights_sizes *sizes_out, struct radish_error *err) {
+    const struct finding finding = describe_finding(file, config, device, options);
     struct found_list list;
-    *bytes_out = 0;
-    enum radish_status status = find_all(file, config, device, &list, err);
-    if (status == RADISH_OK) *bytes_out = list.device_bytes;
+    memset(sizes_out, 0, sizeof *sizes_out);
+    enum radish_status status = find_all(&finding, &list, err);
+    if (status == RADISH_OK) *sizes_out = list.sizes;
     free(list.items);
     return status;
 }
@@ -299,9 +348,9 @@ static void *field_of(struct weights *weights, const struct arch_tensor *row, ui
     return (char *)base + row->offset;
 }
 
-static enum radish_status load_all(const struct model_file *file, const struct found_list *list,
-                                   struct weights *weights, weights_progress_fn progress,
-                                   void *user, struct radish_error *err) {
+static enum radish_status load_all(const struct finding *finding, const struct found_list *list,
+                                   struct weights *weights, struct radish_error *err) {
+    const struct weights_options *options = &finding->options;
     uint64_t bytes_done = 0;
     for (size_t i = 0; i < list->n; i++) {
         const struct found *found = &list->items[i];
@@ -310,21 +359,51 @@ static enum radish_status load_all(const struct model_file *file, const struct f
             is_vector(found->row)
                 ? load_vector(weights->device, weights->config, found, field, err)
                 : load_matrix(weights->device, weights->config, found, field, err);
-        model_file_release(file, found->tensor);
+        model_file_release(finding->file, found->tensor);
         if (status != RADISH_OK) {
             error_prefix(err, "tensor %s", found->tensor->name);
             return status;
         }
         bytes_done += count_file_bytes(found);
-        if (progress) progress(user, bytes_done, list->file_bytes);
+        if (options->on_progress)
+            options->on_progress(options->progress_user, bytes_done, list->sizes.file_bytes);
     }
     if (weights->config->is_tied) weights->output = weights->embedding;
     return RADISH_OK;
 }
 
+/* What quantising did, and where it could not do what was asked. */
+static void log_quantised(const struct weights_options *options, const struct found_list *list,
+                          double seconds) {
+    const struct weights_sizes *sizes = &list->sizes;
+    struct buf names;
+    size_t n_quantised = 0, n_others = 0;
+    buf_init(&names, 400);
+    for (size_t i = 0; i < list->n; i++) {
+        const struct found *found = &list->items[i];
+        const bool is_of_layer = found->row->scope == TENSOR_OF_LAYER;
+        if (is_vector(found->row)) continue;
+        n_quantised += found->dtype != found->tensor->dtype;
+        if (found->dtype == (is_of_layer ? options->quant_dtype : RADISH_DTYPE_Q8_0)) continue;
+        if (n_others++ < 3)
+            buf_printf(&names, "%s%.100s (%u inputs): %s", names.len ? ", " : "",
+                       found->tensor->name, found->n_in, dtype_name(found->dtype));
+    }
+    log_info("model", "%zu matrices quantised to %s: %.1f MB became %.1f MB in %.2f s (%.0f MB/s)",
+             n_quantised, dtype_name(options->quant_dtype), (double)sizes->file_bytes / 1e6,
+             (double)sizes->bytes / 1e6, seconds, (double)sizes->file_bytes / 1e6 / seconds);
+    if (n_others)
+        log_warn("model", "%zu matri%s have rows that are no whole number of %s blocks: %s%s",
+                 n_others, n_others == 1 ? "x" : "ces", dtype_name(options->quant_dtype),
+                 names.data ? names.data : "", n_others > 3 ? ", ..." : "");
+    buf_deinit(&names);
+}
+
 enum radish_status weights_load(const struct model_file *file, const struct model_config *config,
-                                struct device *device, weights_progress_fn progress, void *user,
+                                struct device *device, const struct weights_options *options,
                                 struct weights **weights_out, struct radish_error *err) {
+    const struct finding finding = describe_finding(file, config, device, options);
+    const uint64_t start_ns = clock_ns();
     struct found_list list = {0};
     *weights_out = NULL;
     struct weights *weights = mem_zalloc(1, sizeof *weights);
@@ -334,11 +413,13 @@ enum radish_status weights_load(const struct model_file *file, const struct mode
     weights->n_layers = config->n_layers;
     weights->layers = mem_zalloc(config->n_layers, sizeof *weights->layers);
     enum radish_status status = weights->layers ? RADISH_OK : error_nomem(err);
-    if (status == RADISH_OK) status = find_all(file, config, device, &list, err);
-    if (status == RADISH_OK) status = load_all(file, &list, weights, progress, user, err);
+    if (status == RADISH_OK) status = find_all(&finding, &list, err);
+    if (status == RADISH_OK) status = load_all(&finding, &list, weights, err);
     if (status == RADISH_OK) {
+        const double seconds = (double)(clock_ns() - start_ns + 1) * 1e-9;
+        if (finding.options.is_quantised) log_quantised(&finding.options, &list, seconds);
         log_unused(file, config, &list);
-        weights->bytes = list.device_bytes;
+        weights->bytes = list.sizes.bytes;
         *weights_out = weights;
     } else {
         weights_destroy(weights);

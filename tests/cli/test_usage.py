@@ -94,9 +94,11 @@ def test_a_flag_of_another_command_says_whose_it_is(refused):
     assert "--port is a flag of 'radish serve', not of 'radish run'" in refused("run", "MODEL", "--port", "1")
 
 
-def test_flags_whose_feature_is_not_there_are_unknown(refused):
-    for flag in ["--quantization"]:
-        assert "unknown flag" in refused("serve", "MODEL", flag)
+@pytest.mark.parametrize("command", ["serve", "chat", "run", "logits", "info", "bench"])
+def test_quantization_is_a_flag_of_all_that_load(refused, command):
+    what = ["bench", "one-batch"] if command == "bench" else [command]
+    line = refused(*what, "MODEL", "--quantization", "awq")
+    assert "--quantization is one of q8_0|q6_k|q5_k|q5_1|q5_0|q4_k|q4_1|q4_0, not 'awq'" in line
 
 
 @pytest.mark.parametrize("command", [c for c in COMMANDS if c not in ("info", "render", "bench", "list")])

@@ -139,7 +139,13 @@ uint8_t *check_matrix(enum dtype dtype, uint32_t n_out, uint32_t n_in, uint64_t 
 
 struct weight *check_weight(struct device *device, enum dtype dtype, uint32_t n_out, uint32_t n_in,
                             const void *data, bool is_gathered, bool is_multiplied) {
-    const struct weight_desc desc = {"w", dtype, n_out, n_in, data, is_gathered, is_multiplied};
+    const struct weight_desc desc = {.name = "w",
+                                     .dtype = dtype,
+                                     .n_out = n_out,
+                                     .n_in = n_in,
+                                     .data = data,
+                                     .is_gathered = is_gathered,
+                                     .is_multiplied = is_multiplied};
     struct weight *w;
     struct radish_error err = {0};
     if (device->ops->weight_create(device, &desc, &w, &err) != RADISH_OK) fail_msg("%s", err.msg);

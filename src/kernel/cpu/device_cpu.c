@@ -17,6 +17,7 @@
 #include "base/status.h"
 #include "pack.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,13 +145,21 @@ static uint64_t weight_bytes(const struct device *device, const struct weight_de
 
 struct pack_run {
     struct weight *w;
-    const void *data;
+    struct pack_source source;
+    atomic_bool has_failed;
 };
 
 static void pack_item(void *user, uint32_t item, uint32_t worker) {
     (void)worker;
-    const struct pack_run *run = user;
-    pack_panel(run->w, run->data, item);
+    struct pack_run *run = user;
+    if (!pack_panel(run->w, &run->source, item))
+        atomic_store_explicit(&run->has_failed, true, memory_order_relaxed);
+}
+
+static void weight_destroy(struct device *device, struct weight *w) {
+    if (!w) return;
+    weight_arena_give(&cpu_of(device)->weights, w->data);
+    free(w);
 }
 
 static enum radish_status weight_create(struct device *device, const struct weight_desc *desc,
@@ -178,16 +187,17 @@ static enum radish_status weight_create(struct device *device, const struct weig
         return error_nomem(err);
     }
     if (desc->is_multiplied) w->matmul = choose(d, KERNEL_OP_MATMUL, &shape);
-    struct pack_run run = {w, desc->data};
+    struct pack_run run = {
+        .w = w, .source = {desc->data, desc->is_quantised_here ? desc->data_dtype : desc->dtype}};
     pool_run(d->base.pool, w->n_panels, pack_item, &run);
+    if (atomic_load_explicit(&run.has_failed, memory_order_relaxed)) {
+        weight_destroy(device, w);
+        return error_set_field(err, RADISH_E_UNSUPPORTED, desc->name,
+                               "numbers that are not finite, or too large for %s",
+                               dtype_name(desc->dtype));
+    }
     *weight_out = w;
     return RADISH_OK;
-}
-
-static void weight_destroy(struct device *device, struct weight *w) {
-    if (!w) return;
-    weight_arena_give(&cpu_of(device)->weights, w->data);
-    free(w);
 }
 
 /* ---- scratch and steps ---- */

@@ -9,6 +9,10 @@
  * types; half bytes are kept where they halve the traffic of the most common files. In exact
  * precision they become f32 panels instead, with the dequantiser's own values.
  *
+ * A plain matrix that is to be quantised takes the same way: where a block of the file is read, one
+ * is made of the file's numbers, on the stack. So the weights are those of a quantised file, bit
+ * for bit, and quantising costs no memory and runs on all threads.
+ *
  * Historical note: keeping the file's blocks for embed beside the panels for matmul was refused: a
  * tied embedding is the largest matrix of a small model, and reading a row out of panels gives the
  * same bits. */
@@ -16,9 +20,12 @@
 
 #include "base/invariant.h"
 #include "base/mem.h"
+#include "tensor/quantise.h"
 #include "unpack.h"
 
 #include <string.h>
+
+enum { BLOCK_BYTES_MAX = 256 }; /* of one block of any type */
 
 enum pack_format pack_format_for(enum dtype dtype, enum radish_precision precision) {
     struct unpack_type type;
@@ -70,14 +77,49 @@ bool pack_layout(enum dtype dtype, enum pack_format format, uint32_t n_out, uint
     return mem_mul(w->panel_bytes, w->n_panels, &w->bytes);
 }
 
-static void pack_f32(struct weight *w, const uint8_t *src, uint32_t row, uint8_t *panel) {
-    const uint32_t elems = dtype_block_elems(w->dtype), bytes = dtype_block_bytes(w->dtype);
-    float *dst = (float *)panel + row;
-    float block[UNPACK_ELEMS_MAX];
-    for (uint32_t k = 0; k < w->n_in; k += elems, src += bytes) {
-        dtype_to_f32(w->dtype, src, block, elems);
-        for (uint32_t i = 0; i < elems; i++) dst[(size_t)(k + i) * PANEL_ROWS] = block[i];
+/* A row of the file on its way, from block to block of the weight's dtype. */
+struct row_reader {
+    enum dtype dtype, made; /* in the file, and in the weight */
+    const uint8_t *next;
+    uint8_t block[BLOCK_BYTES_MAX]; /* made of the file's numbers, where the two differ */
+};
+
+/* NULL: the numbers cannot become a block. */
+static const uint8_t *read_block(struct row_reader *reader) {
+    const uint8_t *src = reader->next;
+    const uint32_t elems = dtype_block_elems(reader->made);
+    if (reader->made == reader->dtype) {
+        reader->next += dtype_block_bytes(reader->made);
+        return src;
     }
+    float numbers[UNPACK_ELEMS_MAX];
+    reader->next += (size_t)elems * dtype_block_bytes(reader->dtype);
+    dtype_to_f32(reader->dtype, src, numbers, elems);
+    return quantise_row(reader->made, numbers, elems, reader->block) ? reader->block : NULL;
+}
+
+static bool pack_raw(const struct weight *w, struct row_reader *reader, uint8_t *dst) {
+    const uint32_t bytes = dtype_block_bytes(w->dtype);
+    for (size_t at = 0; at < w->row_bytes; at += bytes) {
+        const uint8_t *block = read_block(reader);
+        if (!block) return false;
+        memcpy(dst + at, block, bytes);
+    }
+    return true;
+}
+
+static bool pack_f32(const struct weight *w, struct row_reader *reader, uint32_t row,
+                     uint8_t *panel) {
+    const uint32_t elems = dtype_block_elems(w->dtype);
+    float *dst = (float *)panel + row;
+    float numbers[UNPACK_ELEMS_MAX];
+    for (uint32_t k = 0; k < w->n_in; k += elems) {
+        const uint8_t *block = read_block(reader);
+        if (!block) return false;
+        dtype_to_f32(w->dtype, block, numbers, elems);
+        for (uint32_t i = 0; i < elems; i++) dst[(size_t)(k + i) * PANEL_ROWS] = numbers[i];
+    }
+    return true;
 }
 
 static void pack_f16(struct weight *w, const uint8_t *src, uint32_t row, uint8_t *panel) {
@@ -118,37 +160,48 @@ static void pack_block(const struct weight *w, const uint8_t *q, float d, float 
     }
 }
 
-static void pack_quants(struct weight *w, const uint8_t *src, uint32_t row, uint8_t *panel) {
-    const uint32_t elems = dtype_block_elems(w->dtype), bytes = dtype_block_bytes(w->dtype);
+static bool pack_quants(const struct weight *w, struct row_reader *reader, uint32_t row,
+                        uint8_t *panel) {
+    const uint32_t elems = dtype_block_elems(w->dtype);
     uint8_t quants[UNPACK_ELEMS_MAX];
     float d[UNPACK_ELEMS_MAX / 16], m[UNPACK_ELEMS_MAX / 16] = {0};
-    for (uint32_t k = 0; k < w->n_in; k += elems, src += bytes) {
+    for (uint32_t k = 0; k < w->n_in; k += elems) {
+        const uint8_t *src = read_block(reader);
+        if (!src) return false;
         unpack_block(w->dtype, src, quants, d, m);
         for (uint32_t b = 0; b < elems / w->block; b++, panel += w->block_bytes)
             pack_block(w, quants + b * w->block, d[b], m[b], row, panel);
     }
+    return true;
 }
 
-void pack_panel(struct weight *w, const void *file_data, uint32_t panel) {
+bool pack_panel(struct weight *w, const struct pack_source *source, uint32_t panel) {
+    const size_t row_bytes =
+        (size_t)w->n_in / dtype_block_elems(source->dtype) * dtype_block_bytes(source->dtype);
     const uint32_t first = panel * PANEL_ROWS, left = w->n_out - first;
     const uint32_t n = left < PANEL_ROWS ? left : PANEL_ROWS;
-    const uint8_t *src = (const uint8_t *)file_data + (size_t)first * w->row_bytes;
+    const uint8_t *src = (const uint8_t *)source->data + (size_t)first * row_bytes;
     uint8_t *dst = w->data + (size_t)panel * w->panel_bytes;
-    if (w->format == PACK_RAW) {
-        memcpy(dst, src, n * w->row_bytes);
-        return;
+    bool is_packed = true;
+    if (w->format == PACK_RAW && source->dtype == w->dtype) {
+        memcpy(dst, src, n * row_bytes);
+        return true;
     }
     /* Rows past the matrix stay as the memory came: zeros, a scale of zero. */
-    for (uint32_t row = 0; row < n; row++, src += w->row_bytes) {
-        if (w->format == PACK_F32)
-            pack_f32(w, src, row, dst);
+    for (uint32_t row = 0; is_packed && row < n; row++, src += row_bytes) {
+        struct row_reader reader = {.dtype = source->dtype, .made = w->dtype, .next = src};
+        if (w->format == PACK_RAW)
+            is_packed = pack_raw(w, &reader, dst + row * w->row_bytes);
+        else if (w->format == PACK_F32)
+            is_packed = pack_f32(w, &reader, row, dst);
         else if (w->format == PACK_I8 || w->format == PACK_I4)
-            pack_quants(w, src, row, dst);
+            is_packed = pack_quants(w, &reader, row, dst);
         else if (w->format == PACK_F16)
             pack_f16(w, src, row, dst);
         else
             pack_bf16(w, src, row, dst);
     }
+    return is_packed;
 }
 
 static void read_quants(const struct weight *w, const uint8_t *block, uint32_t row, float *out) {

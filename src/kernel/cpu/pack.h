@@ -18,9 +18,16 @@ enum pack_format pack_format_for(enum dtype dtype, enum radish_precision precisi
 bool pack_layout(enum dtype dtype, enum pack_format format, uint32_t n_out, uint32_t n_in,
                  struct weight *w);
 
-/* Packs panel `panel` from the file's rows; row_f32 is scratch for PANEL_ROWS rows of block 256
- * elements. For RAW, "panels" are groups of 16 rows copied as they are. */
-void pack_panel(struct weight *w, const void *file_data, uint32_t panel);
+/* The matrix as the file has it. Where its dtype is not the weight's it is F32, F16 or BF16, and
+ * becomes blocks of the weight's dtype on the way, block by block: nothing is held twice. */
+struct pack_source {
+    const void *data; /* [n_out, n_in] row-major */
+    enum dtype dtype;
+};
+
+/* Packs panel `panel` from the file's rows. For RAW, "panels" are groups of 16 rows in the file's
+ * form. False: a number is not finite or too large for the weight's dtype (quantise.h). */
+bool pack_panel(struct weight *w, const struct pack_source *source, uint32_t panel);
 
 /* out[0, n_in) = row `row`, bit for bit what dtype_to_f32() gives for it. */
 void pack_row_to_f32(const struct weight *w, uint32_t row, float *out);

@@ -106,13 +106,17 @@ static void close_model(struct model *model) {
 
 static const struct change no_change;
 
-static struct weights *must_load(struct model *model) {
+static struct weights *must_load_as(struct model *model, const struct weights_options *options) {
     struct weights *weights;
     struct radish_error err = {0};
-    if (weights_load(model->file, &model->config, &model->fake.device, NULL, NULL, &weights,
-                     &err) != RADISH_OK)
+    if (weights_load(model->file, &model->config, &model->fake.device, options, &weights, &err) !=
+        RADISH_OK)
         fail_msg("%s", err.msg);
     return weights;
+}
+
+static struct weights *must_load(struct model *model) {
+    return must_load_as(model, NULL);
 }
 
 static const struct weight_desc *find_desc(const struct model *model, const char *name) {
@@ -179,15 +183,16 @@ static void test_the_plan_is_what_loading_takes(void **state) {
     (void)state;
     struct model model;
     struct radish_error err;
-    uint64_t planned;
+    struct weights_sizes planned;
     open_model(&model, &no_change, NULL);
-    assert_int_equal(weights_plan(model.file, &model.config, &model.fake.device, &planned, &err),
-                     RADISH_OK);
+    assert_int_equal(
+        weights_plan(model.file, &model.config, &model.fake.device, NULL, &planned, &err),
+        RADISH_OK);
     assert_int_equal(model.fake.n_calls, 0);
     struct weights *weights = must_load(&model);
 
-    assert_int_equal(model.fake.bytes_live, planned);
-    assert_int_equal(weights->bytes, planned);
+    assert_int_equal(model.fake.bytes_live, planned.bytes);
+    assert_int_equal(weights->bytes, planned.bytes);
     weights_destroy(weights);
     close_model(&model);
 }
@@ -228,16 +233,16 @@ static void test_what_is_wrong_with_a_tensor_is_said_with_its_layer(void **state
         struct model model;
         struct radish_error err = {0};
         struct weights *weights;
-        uint64_t planned;
+        struct weights_sizes planned;
         open_model(&model, &cases[i].change, NULL);
         enum radish_status status =
-            weights_plan(model.file, &model.config, &model.fake.device, &planned, &err);
+            weights_plan(model.file, &model.config, &model.fake.device, NULL, &planned, &err);
         if (status != cases[i].status || !strstr(err.msg, cases[i].part))
             fail_msg("%s: %s\n  expected ...%s...", radish_status_name(status), err.msg,
                      cases[i].part);
-        assert_int_equal(planned, 0);
+        assert_int_equal(planned.bytes, 0);
         assert_int_equal(
-            weights_load(model.file, &model.config, &model.fake.device, NULL, NULL, &weights, &err),
+            weights_load(model.file, &model.config, &model.fake.device, NULL, &weights, &err),
             cases[i].status);
         assert_null(weights);
         assert_int_equal(model.fake.n_calls, 0);
@@ -249,32 +254,35 @@ static void test_a_missing_kernel_is_named_before_anything_is_loaded(void **stat
     (void)state;
     struct model model;
     struct radish_error err = {0};
-    uint64_t planned;
+    struct weights_sizes planned;
     open_model(&model, &no_change, NULL);
     model.fake.refused_op = KERNEL_OP_MATMUL;
     model.fake.refused_n_out = FFN;
-    assert_int_equal(weights_plan(model.file, &model.config, &model.fake.device, &planned, &err),
-                     RADISH_E_UNSUPPORTED);
+    assert_int_equal(
+        weights_plan(model.file, &model.config, &model.fake.device, NULL, &planned, &err),
+        RADISH_E_UNSUPPORTED);
     assert_non_null(strstr(err.msg, "layer 0: no matmul kernel for tensor blk.0.ffn_gate.weight "
                                     "(F32 [48, 32]): the fake was told so"));
 
     model.fake.refused_op = KERNEL_OP_EMBED;
     model.fake.refused_n_out = 0;
-    assert_int_equal(weights_plan(model.file, &model.config, &model.fake.device, &planned, &err),
-                     RADISH_E_UNSUPPORTED);
+    assert_int_equal(
+        weights_plan(model.file, &model.config, &model.fake.device, NULL, &planned, &err),
+        RADISH_E_UNSUPPORTED);
     assert_non_null(strstr(err.msg, "no embed kernel for tensor token_embd.weight"));
     close_model(&model);
 }
 
 /* What load prints at level warn. */
-static void capture_load(struct model *model, char *out, size_t out_bytes) {
+static void capture_load(struct model *model, const struct weights_options *options, char *out,
+                         size_t out_bytes) {
     char path[] = "/tmp/radish-test-XXXXXX";
     int file = mkstemp(path), saved = dup(STDERR_FILENO);
     assert_true(file >= 0 && saved >= 0);
     fflush(stderr);
     dup2(file, STDERR_FILENO);
     radish_log_set_level(RADISH_LOG_WARN);
-    weights_destroy(must_load(model));
+    weights_destroy(must_load_as(model, options));
     radish_log_set_level(RADISH_LOG_OFF);
     dup2(saved, STDERR_FILENO);
     ssize_t n = pread(file, out, out_bytes - 1, 0);
@@ -289,7 +297,7 @@ static void test_unused_tensors_are_named_once_and_known_ones_are_not(void **sta
     struct model model;
     char log[1024];
     open_model(&model, &no_change, "blk.0.attn_q_norm.weight");
-    capture_load(&model, log, sizeof log);
+    capture_load(&model, NULL, log, sizeof log);
     assert_non_null(strstr(log, "1 tensor of the file is not used by llama: "
                                 "blk.0.attn_q_norm.weight"));
     close_model(&model);
@@ -298,10 +306,77 @@ static void test_unused_tensors_are_named_once_and_known_ones_are_not(void **sta
                                         "gpt_neox.layers.0.attention.masked_bias"};
     for (size_t i = 0; i < 2; i++) {
         open_model(&model, &no_change, known[i]);
-        capture_load(&model, log, sizeof log);
+        capture_load(&model, NULL, log, sizeof log);
         assert_string_equal(log, "");
         close_model(&model);
     }
+}
+
+static const struct weights_options to_q4_0 = {.is_quantised = true,
+                                               .quant_dtype = RADISH_DTYPE_Q4_0};
+
+static void test_quantising_gives_each_matrix_the_type_of_the_policy(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        enum dtype due;
+    } cases[] = {
+        {"token_embd.weight", RADISH_DTYPE_Q8_0},     {"output.weight", RADISH_DTYPE_Q8_0},
+        {"blk.0.attn_q.weight", RADISH_DTYPE_Q4_0},   {"blk.1.attn_v.weight", RADISH_DTYPE_Q4_0},
+        {"blk.1.ffn_gate.weight", RADISH_DTYPE_Q4_0}, {"blk.0.ffn_down.weight", RADISH_DTYPE_F32}};
+    struct model model;
+    struct weights_sizes sizes;
+    struct radish_error err = {0};
+    open_model(&model, &no_change, NULL);
+    struct weights *weights = must_load_as(&model, &to_q4_0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct weight_desc *desc = find_desc(&model, cases[i].name);
+        assert_string_equal(dtype_name(desc->dtype), dtype_name(cases[i].due));
+        assert_int_equal(desc->is_quantised_here, cases[i].due != RADISH_DTYPE_F32);
+        assert_int_equal(desc->data_dtype, RADISH_DTYPE_F32);
+    }
+    assert_int_equal(
+        weights_plan(model.file, &model.config, &model.fake.device, &to_q4_0, &sizes, &err),
+        RADISH_OK);
+    assert_int_equal(sizes.bytes, model.fake.bytes_live);
+    /* The fake takes two bytes for an element of a matrix. */
+    assert_int_equal(sizes.dtype_bytes[RADISH_DTYPE_Q8_0], 2 * 2 * VOCAB * HIDDEN);
+    assert_int_equal(sizes.dtype_bytes[RADISH_DTYPE_Q4_0],
+                     2 * LAYERS * HIDDEN * (2 * HIDDEN + 2 * HEAD_DIM + 2 * FFN));
+    uint64_t sum = 0;
+    for (int i = 0; i < RADISH_DTYPE_COUNT; i++) sum += sizes.dtype_bytes[i];
+    assert_int_equal(sum, sizes.bytes);
+    weights_destroy(weights);
+    close_model(&model);
+}
+
+static void test_a_matrix_that_cannot_be_quantised_stays_and_is_named(void **state) {
+    (void)state;
+    struct model model;
+    char log[1024];
+    open_model(&model, &no_change, NULL);
+    capture_load(&model, &to_q4_0, log, sizeof log);
+    assert_non_null(strstr(log, "2 matrices have rows that are no whole number of Q4_0 blocks: "
+                                "blk.0.ffn_down.weight (48 inputs): F32, blk.1.ffn_down"));
+    close_model(&model);
+}
+
+static void test_a_file_that_is_quantised_already_is_refused(void **state) {
+    (void)state;
+    const struct change change = {
+        .name = "blk.1.attn_k.weight", .rows = 16, .n = 32, .type = 8, .n_bytes = 16 * 34};
+    struct model model;
+    struct weights *weights;
+    struct radish_error err = {0};
+    open_model(&model, &change, NULL);
+    weights_destroy(must_load(&model));
+    assert_int_equal(
+        weights_load(model.file, &model.config, &model.fake.device, &to_q4_0, &weights, &err),
+        RADISH_E_INVALID);
+    assert_string_equal(err.field, "quantization");
+    assert_non_null(strstr(err.msg, "layer 1: tensor blk.1.attn_k.weight is quantised already "
+                                    "(Q8_0)"));
+    close_model(&model);
 }
 
 static void note_progress(void *user, uint64_t bytes_done, uint64_t bytes_total) {
@@ -320,9 +395,10 @@ static void test_progress_grows_to_the_bytes_of_the_weights(void **state) {
     open_model(&model, &no_change, NULL);
     for (size_t i = 0; i < model_file_n_tensors(model.file); i++)
         file_bytes += model_file_tensor(model.file, i)->n_bytes;
-    assert_int_equal(weights_load(model.file, &model.config, &model.fake.device, note_progress,
-                                  seen, &weights, &err),
-                     RADISH_OK);
+    const struct weights_options options = {.on_progress = note_progress, .progress_user = seen};
+    assert_int_equal(
+        weights_load(model.file, &model.config, &model.fake.device, &options, &weights, &err),
+        RADISH_OK);
 
     assert_int_equal(seen[0], file_bytes);
     assert_int_equal(seen[1], file_bytes);
@@ -341,7 +417,7 @@ static void test_a_device_that_runs_out_leaves_nothing_behind(void **state) {
         model.fake.fail_at = k;
         model.fake.n_calls = 0;
         enum radish_status status =
-            weights_load(model.file, &model.config, &model.fake.device, NULL, NULL, &weights, &err);
+            weights_load(model.file, &model.config, &model.fake.device, NULL, &weights, &err);
         weights_destroy(weights);
         assert_int_equal(model.fake.n_live, 0);
         if (status == RADISH_OK) break;
@@ -357,7 +433,7 @@ static bool attempt_load(void *user) {
     struct weights *weights;
     struct radish_error err;
     enum radish_status status =
-        weights_load(model->file, &model->config, &model->fake.device, NULL, NULL, &weights, &err);
+        weights_load(model->file, &model->config, &model->fake.device, NULL, &weights, &err);
     weights_destroy(weights);
     if (status != RADISH_OK) assert_int_equal(status, RADISH_E_NOMEM);
     return status == RADISH_OK;
@@ -383,6 +459,9 @@ int main(void) {
         cmocka_unit_test(test_what_is_wrong_with_a_tensor_is_said_with_its_layer),
         cmocka_unit_test(test_a_missing_kernel_is_named_before_anything_is_loaded),
         cmocka_unit_test(test_unused_tensors_are_named_once_and_known_ones_are_not),
+        cmocka_unit_test(test_quantising_gives_each_matrix_the_type_of_the_policy),
+        cmocka_unit_test(test_a_matrix_that_cannot_be_quantised_stays_and_is_named),
+        cmocka_unit_test(test_a_file_that_is_quantised_already_is_refused),
         cmocka_unit_test(test_progress_grows_to_the_bytes_of_the_weights),
         cmocka_unit_test(test_a_device_that_runs_out_leaves_nothing_behind),
         cmocka_unit_test(test_any_allocation_may_fail),
