@@ -33,6 +33,12 @@ def find_program():
     return max(found, key=os.path.getmtime) if found else None
 
 
+def is_sanitized():
+    with open(find_program(), "rb") as program:
+        bits = program.read()
+    return b"__asan_init" in bits or b"__tsan_init" in bits
+
+
 def plan_bytes(server):
     """Weights, KV pool and scratch as the line at start says; two decimals of a GB, rounded."""
     found = re.search(r"weights ([\d.]+) GB, KV pool (\d+) slots .*?, ([\d.]+) GB\), scratch ([\d.]+) GB, have", server.log())

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from conftest import find_program, plan_bytes, read_all, read_until, rss_bytes, stream_events
+from conftest import is_sanitized, plan_bytes, read_all, read_until, rss_bytes, stream_events
 
 
 # A model this small makes thousands of tokens a second: what is to be still running when something else happens must have
@@ -68,12 +68,6 @@ def all_at_once(n, work):
 
     with concurrent.futures.ThreadPoolExecutor(n) as pool:
         return list(pool.map(one, range(n)))
-
-
-def is_sanitized():
-    with open(find_program(), "rb") as program:
-        bits = program.read()
-    return b"__asan_init" in bits or b"__tsan_init" in bits
 
 
 # ---- hits that should happen
