@@ -21,9 +21,11 @@ enum kernel_op {
     KERNEL_OP_RMSNORM,
     KERNEL_OP_LAYERNORM,
     KERNEL_OP_MATMUL,
+    KERNEL_OP_MATMUL_GROUP,
     KERNEL_OP_SILU_MUL,
     KERNEL_OP_ACTIVATE,
     KERNEL_OP_SOFT_CAP,
+    KERNEL_OP_KEEP_ROWS,
     KERNEL_OP_ROPE_KV_STORE,
     KERNEL_OP_ATTENTION,
     KERNEL_OP_COUNT
@@ -115,8 +117,12 @@ struct device_vtable {
     void (*silu_mul)(struct device *d, const struct silu_mul_args *args);
     void (*activate)(struct device *d, const struct activate_args *args);
     void (*soft_cap)(struct device *d, const struct soft_cap_args *args);
+    void (*keep_rows)(struct device *d, const struct keep_rows_args *args);
     void (*rope_kv_store)(struct device *d, const struct rope_kv_store_args *args);
     void (*attention)(struct device *d, const struct attention_args *args);
+
+    /* Optional; NULL: device_matmul_parts(). Called through device_matmul_group(). */
+    void (*matmul_group)(struct device *d, const struct matmul_group_args *args);
 
     /* Optional; NULL: the caller downloads logits and samples on the host with sample/, whose
      * sampler is the reference. */
@@ -128,6 +134,12 @@ struct device_vtable {
 struct device {
     const struct device_vtable *ops;
 };
+
+/* A group of products, by the device's own kernel where it has one. n_rows 0 does nothing. */
+void device_matmul_group(struct device *d, const struct matmul_group_args *args);
+/* The same made of its parts: rmsnorm or layernorm, matmul for each product, silu_mul or activate.
+ * So a new device has groups before it has a kernel for them, and the two can be compared. */
+void device_matmul_parts(struct device *d, const struct matmul_group_args *args);
 
 /* Runs fn(user, item, worker) for every item in [0, n_items), spread over the compute threads;
  * returns when all are done. For host work between steps (sampling). worker < device_n_threads().

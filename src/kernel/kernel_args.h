@@ -55,6 +55,39 @@ struct matmul_args {
     bool accumulate;
 };
 
+/* One product of a group. */
+struct matmul_product {
+    const struct weight *w; /* [n_out, n_in] */
+    const float *bias;      /* [n_out] or NULL */
+    float *y;               /* [n_rows, y_stride]; not x */
+    uint32_t y_stride;
+};
+
+enum matmul_norm { MATMUL_NORM_NONE, MATMUL_NORM_RMS, MATMUL_NORM_LAYER };
+
+/* Products that read the same rows, with what stands before and behind them:
+ *   1. with a norm: x[r] = norm(norm_x[r]), as rmsnorm or layernorm
+ *   2. y_i[r] = W_i x[r] (+ bias_i) for every product
+ *   3. is_activated: y_0[r] = act(y_0[r]) (* y_1[r], where there are two products); y_1 may then
+ *      hold anything
+ * The bits are those of the operations one after another. */
+#define MATMUL_GROUP_MAX 3
+struct matmul_group_args {
+    struct matmul_product products[MATMUL_GROUP_MAX];
+    uint32_t n_products;
+    float *x; /* [n_rows, x_stride]; read, and with a norm written before */
+    uint32_t n_rows, n_in, x_stride;
+    int32_t norm;           /* enum matmul_norm */
+    const float *norm_x;    /* [n_rows, norm_x_stride]; may be x */
+    const float *norm_w;    /* [n_in] */
+    const float *norm_bias; /* [n_in] or NULL; MATMUL_NORM_LAYER only */
+    uint32_t norm_x_stride;
+    float norm_eps;
+    bool is_activated;  /* then at most two products, of one y_stride ... */
+    uint32_t n_out;     /* ... and so many rows each */
+    int32_t activation; /* enum activation */
+};
+
 /* out[r] = silu(gate[r]) * up[r], silu(x) = x / (1 + exp(-x)) */
 struct silu_mul_args {
     const float *gate, *up; /* [n_rows, in_stride] */
@@ -76,6 +109,14 @@ struct activate_args {
     float *out;      /* [n_rows, out_stride]; may be x */
     uint32_t n_rows, width, in_stride, out_stride;
     int32_t kind; /* enum activation */
+};
+
+/* x[i] = x[rows[i]] for i in [0, n_rows), in place: rows ascend and rows[i] >= i, so that none is
+ * overwritten before it has moved. Columns do not depend on each other. */
+struct keep_rows_args {
+    float *x;             /* [rows, stride] */
+    const uint32_t *rows; /* [n_rows] */
+    uint32_t n_rows, width, stride;
 };
 
 /* x[r] = cap * tanh(x[r] / cap), in place */

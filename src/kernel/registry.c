@@ -68,7 +68,8 @@ static const char *const op_names[KERNEL_OP_COUNT] = {
     [KERNEL_OP_LAYERNORM] = "layernorm", [KERNEL_OP_MATMUL] = "matmul",
     [KERNEL_OP_SILU_MUL] = "silu_mul",   [KERNEL_OP_ACTIVATE] = "activate",
     [KERNEL_OP_SOFT_CAP] = "soft_cap",   [KERNEL_OP_ROPE_KV_STORE] = "rope_kv_store",
-    [KERNEL_OP_ATTENTION] = "attention",
+    [KERNEL_OP_ATTENTION] = "attention", [KERNEL_OP_MATMUL_GROUP] = "matmul_group",
+    [KERNEL_OP_KEEP_ROWS] = "keep_rows",
 };
 
 const char *kernel_op_name(enum kernel_op op) {
@@ -113,10 +114,13 @@ static enum radish_status refuse_choice(const char *choice, enum kernel_op op, c
                            choice, why, list);
 }
 
-/* Whether `text` names the row: its name, its variant, or "unfused" for a variant "..._unfused". */
+/* Whether `text` names the row: its name, its variant, or "unfused" for a variant "..._unfused".
+ * "ref" is ref_unfused, too: a fused operation is switched off by its reference. */
 static bool is_called(const struct kernel_row *row, const char *text) {
     const char *variant = kernel_row_variant(row), *mark = strrchr(variant, '_');
-    return !strcmp(row->name, text) || !strcmp(variant, text) || (mark && !strcmp(mark + 1, text));
+    return !strcmp(row->name, text) || !strcmp(variant, text) ||
+           (mark && !strcmp(mark + 1, text)) ||
+           (!strcmp(text, "ref") && !strcmp(variant, "ref_unfused"));
 }
 
 static enum radish_status force(struct registry *r, const char *choice, struct radish_error *err) {
@@ -129,7 +133,8 @@ static enum radish_status force(struct registry *r, const char *choice, struct r
     if (op == KERNEL_OP_COUNT)
         return error_set_field(err, RADISH_E_UNSUPPORTED, "--kernel",
                                "%s: must be OP=VARIANT, with OP one of embed, rmsnorm, layernorm, "
-                               "matmul, silu_mul, activate, soft_cap, rope_kv_store, attention",
+                               "matmul, matmul_group, silu_mul, activate, soft_cap, keep_rows, "
+                               "rope_kv_store, attention",
                                choice);
     const char *variant = equals + 1;
     bool is_known = false, is_forced = false;

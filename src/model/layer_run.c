@@ -2,12 +2,10 @@
  * rows of the step, filling in what the layer does not care about (strides, pools, sequences,
  * epsilon).
  *
- * This is the seam where fusion will happen: a device that has one kernel for, say, gate, up and
- * silu_mul gets its own run_...() here with a default made of the three, and layer functions say
- * what they mean once. The cost of the indirection is some ten stores an operation. */
+ * This is the seam where fusion happens: layer functions say what they mean once (Q, K and V of a
+ * norm of x), and what goes to the device is a group, which a device computes by one kernel or by
+ * several. The cost of the indirection is some ten stores an operation. */
 #include "runner_int.h"
-
-#include "base/invariant.h"
 
 void run_norm(struct layer_run *run, struct rows x, const float *w, struct rows y) {
     const struct rmsnorm_args args = {
@@ -36,22 +34,6 @@ void run_norm_add(struct layer_run *run, struct rows x, const float *w, struct r
         .accumulate = true,
     };
     run->device->ops->rmsnorm(run->device, &args);
-}
-
-void run_layer_norm(struct layer_run *run, struct rows x, const float *w, const float *bias,
-                    struct rows y) {
-    const struct layernorm_args args = {
-        .x = x.data,
-        .w = w,
-        .bias = bias,
-        .y = y.data,
-        .n_rows = run->n_rows,
-        .width = x.width,
-        .x_stride = x.width,
-        .y_stride = y.width,
-        .eps = (float)run->config->norm_eps,
-    };
-    run->device->ops->layernorm(run->device, &args);
 }
 
 void run_head_norm(struct layer_run *run, struct rows x, const float *w) {
@@ -122,8 +104,31 @@ void run_rope_kv_store(struct layer_run *run) {
     run->device->ops->rope_kv_store(run->device, &args);
 }
 
+/* Moves the rows that want logits to the front. */
+static void keep_wanted(struct layer_run *run, struct rows x) {
+    const struct keep_rows_args args = {.x = x.data,
+                                        .rows = run->wanted_rows,
+                                        .n_rows = run->n_wanted,
+                                        .width = x.width,
+                                        .stride = x.width};
+    run->device->ops->keep_rows(run->device, &args);
+}
+
+/* In the last layer K and V of all rows are in the pool by now, and nobody will look at the other
+ * rows again. */
+static void drop_rows(struct layer_run *run) {
+    if (run->layer + 1 < run->config->n_layers || run->n_wanted == run->n_rows) return;
+    keep_wanted(run, run->x);
+    keep_wanted(run, run->h);
+    keep_wanted(run, run->q);
+    run->n_rows = run->n_wanted;
+    run->seqs = run->wanted_seqs;
+    run->n_seqs = run->n_wanted_seqs;
+}
+
 void run_attention(struct layer_run *run) {
     const struct model_config *config = run->config;
+    drop_rows(run);
     const struct attention_args args = {
         .q = run->q.data,
         .out = run->attn.data,
@@ -146,53 +151,57 @@ void run_attention(struct layer_run *run) {
     run->device->ops->attention(run->device, &args);
 }
 
-void run_qkv(struct layer_run *run, struct rows x) {
-    const struct layer_weights *w = run->w;
-    run_linear(run, w->q, w->q_bias, x, run->q);
-    run_linear(run, w->k, w->k_bias, x, run->k);
-    run_linear(run, w->v, w->v_bias, x, run->v);
+struct source source_rows(struct rows x) {
+    return (struct source){.x = x};
 }
 
-/* x = act(x) * up; up may be NULL. */
-static void activate(struct layer_run *run, struct rows x, const float *up) {
-    const struct activate_args args = {
-        .x = x.data,
-        .up = up,
-        .out = x.data,
+struct source source_norm(struct rows x, const float *w) {
+    return (struct source){.x = x, .norm = MATMUL_NORM_RMS, .w = w};
+}
+
+struct source source_layer_norm(struct rows x, const float *w, const float *bias) {
+    return (struct source){.x = x, .norm = MATMUL_NORM_LAYER, .w = w, .bias = bias};
+}
+
+/* A group without products. */
+static struct matmul_group_args group_of(const struct layer_run *run, struct source source) {
+    return (struct matmul_group_args){
+        .x = source.norm == MATMUL_NORM_NONE ? source.x.data : run->h.data,
         .n_rows = run->n_rows,
-        .width = x.width,
-        .in_stride = x.width,
-        .out_stride = x.width,
-        .kind = (int32_t)run->config->activation,
+        .n_in = source.x.width,
+        .x_stride = source.x.width,
+        .norm = (int32_t)source.norm,
+        .norm_x = source.x.data,
+        .norm_w = source.w,
+        .norm_bias = source.bias,
+        .norm_x_stride = source.x.width,
+        .norm_eps = (float)run->config->norm_eps,
     };
-    run->device->ops->activate(run->device, &args);
 }
 
-static void multiply_by_silu(struct layer_run *run) {
-    RADISH_ASSERT(run->gate.width == run->up.width);
-    const struct silu_mul_args args = {
-        .gate = run->gate.data,
-        .up = run->up.data,
-        .out = run->gate.data,
-        .n_rows = run->n_rows,
-        .width = run->gate.width,
-        .in_stride = run->gate.width,
-        .out_stride = run->gate.width,
-    };
-    run->device->ops->silu_mul(run->device, &args);
+static void add_product(struct matmul_group_args *args, const struct weight *w, const float *bias,
+                        struct rows y) {
+    args->products[args->n_products++] = (struct matmul_product){w, bias, y.data, y.width};
 }
 
-struct rows run_gate_up(struct layer_run *run, struct rows x) {
+void run_qkv(struct layer_run *run, struct source x) {
     const struct layer_weights *w = run->w;
-    run_linear(run, w->up, w->up_bias, x, run->up);
-    if (!w->gate) {
-        activate(run, run->up, NULL);
-        return run->up;
-    }
-    run_linear(run, w->gate, w->gate_bias, x, run->gate);
-    if (run->config->activation == ACTIVATION_SILU)
-        multiply_by_silu(run);
-    else
-        activate(run, run->gate, run->up.data);
-    return run->gate;
+    struct matmul_group_args args = group_of(run, x);
+    add_product(&args, w->q, w->q_bias, run->q);
+    add_product(&args, w->k, w->k_bias, run->k);
+    add_product(&args, w->v, w->v_bias, run->v);
+    device_matmul_group(run->device, &args);
+}
+
+struct rows run_gate_up(struct layer_run *run, struct source x) {
+    const struct layer_weights *w = run->w;
+    const struct rows out = w->gate ? run->gate : run->up;
+    struct matmul_group_args args = group_of(run, x);
+    if (w->gate) add_product(&args, w->gate, w->gate_bias, run->gate);
+    add_product(&args, w->up, w->up_bias, run->up);
+    args.is_activated = true;
+    args.n_out = out.width;
+    args.activation = (int32_t)run->config->activation;
+    device_matmul_group(run->device, &args);
+    return out;
 }

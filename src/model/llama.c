@@ -11,12 +11,11 @@
 void llama_layer(struct layer_run *run) {
     const struct layer_weights *w = run->w;
 
-    run_norm(run, run->x, w->attn_norm, run->h);
-    run_qkv(run, run->h);
+    run_qkv(run, source_norm(run->x, w->attn_norm));
     run_rope_kv_store(run);
     run_attention(run);
     run_linear_add(run, w->o, w->o_bias, run->attn, run->x);
 
-    run_norm(run, run->x, w->ffn_norm, run->h);
-    run_linear_add(run, w->down, w->down_bias, run_gate_up(run, run->h), run->x);
+    struct rows ffn = run_gate_up(run, source_norm(run->x, w->ffn_norm));
+    run_linear_add(run, w->down, w->down_bias, ffn, run->x);
 }

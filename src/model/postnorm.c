@@ -23,13 +23,14 @@ static void norm_qk(struct layer_run *run) {
 void postnorm_layer(struct layer_run *run) {
     const struct layer_weights *w = run->w;
 
-    run_qkv(run, run->x);
+    run_qkv(run, source_rows(run->x));
     norm_qk(run);
     run_rope_kv_store(run);
     run_attention(run);
     run_linear(run, w->o, w->o_bias, run->attn, run->h);
     run_norm_add(run, run->h, w->attn_post_norm, run->x);
 
-    run_linear(run, w->down, w->down_bias, run_gate_up(run, run->x), run->h);
+    struct rows ffn = run_gate_up(run, source_rows(run->x));
+    run_linear(run, w->down, w->down_bias, ffn, run->h);
     run_norm_add(run, run->h, w->ffn_post_norm, run->x);
 }

@@ -7,9 +7,9 @@
  * sequences and slots, and they read the pool itself, through the slot tables: no copy of a
  * request's KV exists anywhere (ARCHITECTURE: such copies go stale).
  *
- *   token_ids -> embed -> x [n_tokens, hidden] -> layers, in place -> final norm of the rows that
- *   want logits -> kept [n_logits_rows, hidden] -> runner_logits(): output matrix, 64 rows at a
- * time
+ *   token_ids -> embed -> x [n_tokens, hidden] -> layers, in place; the last one leaves the rows
+ *   that want logits -> final norm -> kept [n_logits_rows, hidden] -> runner_logits(): output
+ *   matrix, 64 rows at a time
  *
  * Logits are made on demand and not in the step, since the logits of a long prompt (all rows of
  * /completions with echo) would be gigabytes; a block of 64 is bounded and as fast.
@@ -19,9 +19,9 @@
  * arrays of a batch are checked here, always, before any kernel sees them: a slot out of bounds
  * would give one user's KV to another.
  *
- * Historical note: in the last layer only rows that want logits need the output projection and the
- * feed-forward part. That saves one thirtieth of a SmolLM2 prefill and would need a gathering
- * operation on every device; it is not done. */
+ * In the last layer only rows that want logits go on behind the KV store (run_attention() drops the
+ * others): a prefill of 512 tokens wants one, a chunk in the middle of a prompt none, and the last
+ * of SmolLM2's thirty layers then costs a fifth. */
 #include "runner_int.h"
 
 #include "arch.h"
@@ -48,6 +48,7 @@ enum part {
     PART_POSITIONS,
     PART_SLOTS,
     PART_SAMPLED,
+    PART_WANTED,
     PART_COUNT
 };
 
@@ -65,7 +66,7 @@ struct runner {
     char *block;                        /* device: activations and batch arrays */
     struct rope_table rope, rope_local; /* the second where a layer has local RoPE */
     void **k_pool, **v_pool;            /* [n_layers] device */
-    struct attention_seq *seqs;         /* [seqs_max] host */
+    struct attention_seq *seqs;         /* [seqs_max] host, and as many of the wanted rows */
     float *logits;                      /* [RUNNER_LOGITS_ROWS, n_vocab] host */
     int32_t *sampled;                   /* [logits_rows_max] host; -1: not said yet */
     uint32_t n_logits_rows;             /* of the last step */
@@ -116,7 +117,8 @@ static enum radish_status make_layout(const struct model_config *config,
            add_part(layout_out, PART_TOKEN_IDS, options->tokens_max, 1) &&
            add_part(layout_out, PART_POSITIONS, options->tokens_max, 1) &&
            add_part(layout_out, PART_SLOTS, options->tokens_max, 1) &&
-           add_part(layout_out, PART_SAMPLED, options->logits_rows_max, 1);
+           add_part(layout_out, PART_SAMPLED, options->logits_rows_max, 1) &&
+           add_part(layout_out, PART_WANTED, options->logits_rows_max, 1);
     return fits ? RADISH_OK
                 : error_set(err, RADISH_E_NOMEM, "activations of %u rows do not fit into memory",
                             options->tokens_max);
@@ -159,6 +161,7 @@ static enum radish_status ask_device(const struct model_config *config, const st
         is_silu ? KERNEL_OP_SILU_MUL : KERNEL_OP_ACTIVATE,
         KERNEL_OP_ROPE_KV_STORE,
         KERNEL_OP_ATTENTION,
+        KERNEL_OP_KEEP_ROWS,
         KERNEL_OP_SOFT_CAP,
     };
     const size_t n_ops = sizeof ops / sizeof *ops - (config->logit_soft_cap > 0 ? 0 : 1);
@@ -204,7 +207,7 @@ enum radish_status runner_plan(const struct model_config *config, const struct d
         layout.bytes,
         (uint64_t)RUNNER_LOGITS_ROWS * config->n_vocab * sizeof(float), /* the host's copy */
         (uint64_t)options->logits_rows_max * sizeof(int32_t),
-        (uint64_t)options->seqs_max * sizeof(struct attention_seq),
+        2 * (uint64_t)options->seqs_max * sizeof(struct attention_seq),
         rope_table_bytes(config->rotary_dim, options->context_tokens),
         has_local_rope(config) ? rope_table_bytes(config->rotary_dim, options->context_tokens) : 0,
         device->ops->scratch_bytes(device, rows, width, options->context_tokens),
@@ -250,7 +253,7 @@ static enum radish_status create_buffers(struct runner *runner, struct radish_er
     RADISH_TRY(make_layout(config, options, &runner->layout, err));
     RADISH_TRY(device->ops->mem_alloc(device, runner->layout.bytes, &block, err));
     runner->block = block;
-    runner->seqs = mem_zalloc(options->seqs_max, sizeof *runner->seqs);
+    runner->seqs = mem_zalloc(options->seqs_max, 2 * sizeof *runner->seqs);
     runner->logits = mem_alloc(RUNNER_LOGITS_ROWS, config->n_vocab * sizeof(float));
     runner->sampled = mem_alloc(options->logits_rows_max, sizeof *runner->sampled);
     runner->marks = mem_zalloc((size_t)options->n_slots / 64 + 1, sizeof *runner->marks);
@@ -288,7 +291,8 @@ static void init_run(struct runner *runner) {
     run->n_positions = runner->options.context_tokens;
     run->n_slots = runner->options.n_slots;
     run->kv_dtype = runner->options.kv_dtype;
-    run->seqs = runner->seqs;
+    run->wanted_rows = part_of(runner, PART_WANTED);
+    run->wanted_seqs = runner->seqs + runner->options.seqs_max;
 }
 
 enum radish_status runner_create(const struct model_config *config, const struct weights *weights,
@@ -361,9 +365,10 @@ static void check_row(const struct runner *runner, const struct batch *batch,
 static void check_seq(const struct runner *runner, const struct batch *batch,
                       const struct batch_seq *seq) {
     const struct runner_options *options = &runner->options;
-    RADISH_INVARIANT(seq->kv_len <= options->context_tokens && seq->n_rows <= seq->kv_len,
-                     "%u rows, KV length %u, context %u", seq->n_rows, seq->kv_len,
-                     options->context_tokens);
+    RADISH_INVARIANT(seq->kv_len <= options->context_tokens && seq->n_rows <= seq->kv_len &&
+                         seq->logits_first <= seq->n_rows,
+                     "%u rows, logits from %u, KV length %u, context %u", seq->n_rows,
+                     seq->logits_first, seq->kv_len, options->context_tokens);
     for (uint32_t p = 0; p < seq->kv_len; p++) {
         uint32_t slot = seq->kv_slots[0][p];
         RADISH_INVARIANT(slot >= options->page_size && slot < options->n_slots,
@@ -394,7 +399,7 @@ static void check_slots_differ(const struct runner *runner, const struct batch *
 
 static void check_batch(const struct runner *runner, const struct batch *batch) {
     const struct runner_options *options = &runner->options;
-    uint32_t row = 0;
+    uint32_t row = 0, n_logits_rows = 0;
     RADISH_INVARIANT(batch->n_tokens <= options->tokens_max && batch->n_seqs <= options->seqs_max &&
                          batch->n_logits_rows <= options->logits_rows_max,
                      "%u tokens, %u sequences, %u logits rows", batch->n_tokens, batch->n_seqs,
@@ -407,8 +412,12 @@ static void check_batch(const struct runner *runner, const struct batch *batch) 
             "sequence %u: rows [%u, +%u), expected from %u", i, seq->row_first, seq->n_rows, row);
         check_seq(runner, batch, seq);
         row += seq->n_rows;
+        n_logits_rows += seq->n_rows - seq->logits_first;
     }
     RADISH_INVARIANT(row == batch->n_tokens, "sequences have %u rows of %u", row, batch->n_tokens);
+    RADISH_INVARIANT(n_logits_rows == batch->n_logits_rows,
+                     "sequences want %u rows of logits, the batch has %u", n_logits_rows,
+                     batch->n_logits_rows);
     check_slots_differ(runner, batch);
     for (uint32_t i = 0; i < batch->n_logits_rows; i++)
         RADISH_INVARIANT(batch->logits_rows[i] < batch->n_tokens &&
@@ -418,6 +427,25 @@ static void check_batch(const struct runner *runner, const struct batch *batch) 
 
 /* ---- the step */
 
+/* The sequences as attention sees them, all rows and those that want logits; returns the longest KV
+ * length. */
+static uint32_t describe_seqs(struct runner *runner, const struct batch *batch) {
+    struct attention_seq *wanted = runner->seqs + runner->options.seqs_max;
+    uint32_t n_positions = 0, n_wanted = 0;
+    for (uint32_t i = 0; i < batch->n_seqs; i++) {
+        const struct batch_seq *seq = &batch->seqs[i];
+        const uint32_t n_logits = seq->n_rows - seq->logits_first;
+        runner->seqs[i] =
+            (struct attention_seq){seq->row_first, seq->n_rows, seq->kv_len, seq->kv_slots[0]};
+        if (n_logits)
+            wanted[n_wanted++] =
+                (struct attention_seq){seq->logits_row, n_logits, seq->kv_len, seq->kv_slots[0]};
+        if (seq->kv_len > n_positions) n_positions = seq->kv_len;
+    }
+    runner->run.n_wanted_seqs = n_wanted;
+    return n_positions;
+}
+
 static void upload_batch(struct runner *runner, const struct batch *batch) {
     struct device *device = runner->device;
     size_t bytes = batch->n_tokens * sizeof(int32_t);
@@ -426,13 +454,9 @@ static void upload_batch(struct runner *runner, const struct batch *batch) {
     device->ops->upload(device, part_of(runner, PART_SLOTS), batch->slots[0], bytes);
     device->ops->upload(device, part_of(runner, PART_SAMPLED), runner->sampled,
                         runner->n_logits_rows * sizeof(int32_t));
-    uint32_t n_positions = 0;
-    for (uint32_t i = 0; i < batch->n_seqs; i++) {
-        const struct batch_seq *seq = &batch->seqs[i];
-        runner->seqs[i] =
-            (struct attention_seq){seq->row_first, seq->n_rows, seq->kv_len, seq->kv_slots[0]};
-        if (seq->kv_len > n_positions) n_positions = seq->kv_len;
-    }
+    device->ops->upload(device, part_of(runner, PART_WANTED), batch->logits_rows,
+                        batch->n_logits_rows * sizeof(uint32_t));
+    const uint32_t n_positions = describe_seqs(runner, batch);
     rope_table_fill(&runner->rope, n_positions);
     if (runner->rope_local.device) rope_table_fill(&runner->rope_local, n_positions);
 }
@@ -453,9 +477,11 @@ static void set_layer(struct runner *runner, uint32_t layer) {
     run->v_pool = runner->v_pool[layer];
 }
 
-/* y[0, n) = the final norm of x[0, n), rows of the residual stream. */
-static void norm_last(struct runner *runner, const float *x, float *y, uint32_t n) {
+/* The final norm of the first n rows of the residual stream: those that the last layer left. */
+static void norm_last(struct runner *runner, uint32_t n) {
     const struct model_config *config = runner->config;
+    const float *x = runner->run.x.data;
+    float *y = part_of(runner, PART_KEPT);
     uint32_t width = config->hidden_dim;
     if (config->arch->flags & ARCH_LAYER_NORM) {
         const struct layernorm_args args = {
@@ -485,24 +511,14 @@ static void norm_last(struct runner *runner, const float *x, float *y, uint32_t 
     runner->device->ops->rmsnorm(runner->device, &args);
 }
 
-/* The final norm of the rows that want logits, gathered by where it writes: one call for each run
- * of neighbouring rows, which are few (a prefill has one, all decodes together one). */
-static void keep_rows(struct runner *runner, const struct batch *batch) {
-    uint32_t width = runner->config->hidden_dim;
-    float *kept = part_of(runner, PART_KEPT);
-    for (uint32_t i = 0, n; i < batch->n_logits_rows; i += n) {
-        uint32_t row = batch->logits_rows[i];
-        for (n = 1; i + n < batch->n_logits_rows && batch->logits_rows[i + n] == row + n;) n++;
-        norm_last(runner, runner->run.x.data + (size_t)row * width, kept + (size_t)i * width, n);
-    }
-}
-
 enum radish_status runner_step(struct runner *runner, const struct batch *batch) {
     struct device *device = runner->device;
     check_batch(runner, batch);
     upload_batch(runner, batch);
     runner->run.n_rows = batch->n_tokens;
+    runner->run.seqs = runner->seqs;
     runner->run.n_seqs = batch->n_seqs;
+    runner->run.n_wanted = batch->n_logits_rows;
 
     device->ops->step_begin(device);
     const struct embed_args embed = {
@@ -519,7 +535,7 @@ enum radish_status runner_step(struct runner *runner, const struct batch *batch)
         set_layer(runner, layer);
         runner->config->arch->layer(&runner->run);
     }
-    keep_rows(runner, batch);
+    norm_last(runner, batch->n_logits_rows);
     RADISH_TRY(device->ops->step_submit(device));
     RADISH_TRY(device->ops->step_wait(device));
 

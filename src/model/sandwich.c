@@ -11,8 +11,7 @@
 void sandwich_layer(struct layer_run *run) {
     const struct layer_weights *w = run->w;
 
-    run_norm(run, run->x, w->attn_norm, run->h);
-    run_qkv(run, run->h);
+    run_qkv(run, source_norm(run->x, w->attn_norm));
     if (w->q_norm) run_head_norm(run, run->q, w->q_norm);
     if (w->k_norm) run_head_norm(run, run->k, w->k_norm);
     run_rope_kv_store(run);
@@ -20,7 +19,7 @@ void sandwich_layer(struct layer_run *run) {
     run_linear(run, w->o, w->o_bias, run->attn, run->h);
     run_norm_add(run, run->h, w->attn_post_norm, run->x);
 
-    run_norm(run, run->x, w->ffn_norm, run->h);
-    run_linear(run, w->down, w->down_bias, run_gate_up(run, run->h), run->h);
+    struct rows ffn = run_gate_up(run, source_norm(run->x, w->ffn_norm));
+    run_linear(run, w->down, w->down_bias, ffn, run->h);
     run_norm_add(run, run->h, w->ffn_post_norm, run->x);
 }

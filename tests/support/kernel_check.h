@@ -48,6 +48,8 @@ void check_same_bits(const void *a, const void *b, size_t bytes, const char *wha
 void check_embed(const struct kernel_row *row);
 void check_rmsnorm(const struct kernel_row *row);
 void check_matmul(const struct kernel_row *row);
+void check_matmul_group(const struct kernel_row *row);
+void check_keep_rows(const struct kernel_row *row);
 void check_silu_mul(const struct kernel_row *row);
 void check_layernorm(const struct kernel_row *row);
 void check_activate(const struct kernel_row *row);

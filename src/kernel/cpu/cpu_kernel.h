@@ -165,13 +165,18 @@ struct attention_part {
 
 /* ---- variants: declared from ops.def ---- */
 
+struct cpu_device; /* device_cpu.h */
+
 #define KERNEL_PARAMS_EMBED     const struct embed_args *args, uint32_t first, uint32_t end
 #define KERNEL_PARAMS_RMSNORM   const struct rmsnorm_args *args, uint32_t first, uint32_t end
 #define KERNEL_PARAMS_LAYERNORM const struct layernorm_args *args, uint32_t first, uint32_t end
 #define KERNEL_PARAMS_ACTIVATE  const struct activate_args *args, uint32_t first, uint32_t end
 #define KERNEL_PARAMS_SOFT_CAP  const struct soft_cap_args *args, uint32_t first, uint32_t end
+#define KERNEL_PARAMS_KEEP_ROWS const struct keep_rows_args *args, uint32_t first, uint32_t end
 #define KERNEL_PARAMS_MATMUL    const struct matmul_part *part
-#define KERNEL_PARAMS_SILU_MUL  const struct silu_mul_args *args, uint32_t first, uint32_t end
+/* The whole operation: what variants differ in is how it is cut. */
+#define KERNEL_PARAMS_MATMUL_GROUP struct cpu_device *d, const struct matmul_group_args *args
+#define KERNEL_PARAMS_SILU_MUL     const struct silu_mul_args *args, uint32_t first, uint32_t end
 #define KERNEL_PARAMS_ROPE_KV_STORE                                                                \
     const struct rope_kv_store_args *args, uint32_t first, uint32_t end
 #define KERNEL_PARAMS_ATTENTION const struct attention_part *part
@@ -181,7 +186,9 @@ typedef void (*rmsnorm_fn)(KERNEL_PARAMS_RMSNORM);
 typedef void (*layernorm_fn)(KERNEL_PARAMS_LAYERNORM);
 typedef void (*activate_fn)(KERNEL_PARAMS_ACTIVATE);
 typedef void (*soft_cap_fn)(KERNEL_PARAMS_SOFT_CAP);
+typedef void (*keep_rows_fn)(KERNEL_PARAMS_KEEP_ROWS); /* columns [first, end) */
 typedef void (*matmul_fn)(KERNEL_PARAMS_MATMUL);
+typedef void (*matmul_group_fn)(KERNEL_PARAMS_MATMUL_GROUP);
 typedef void (*silu_mul_fn)(KERNEL_PARAMS_SILU_MUL);
 typedef void (*rope_kv_store_fn)(KERNEL_PARAMS_ROPE_KV_STORE);
 typedef void (*attention_fn)(KERNEL_PARAMS_ATTENTION);

@@ -1,11 +1,25 @@
-/* cpu_matmul.c - cuts a matrix product into parts: output rows (panels) times token rows, never
- * along the inputs.
+/* cpu_matmul.c - cuts matrix products into parts: output rows (panels) times token rows, never
+ * along the inputs; and lets products that read the same rows share the work before and behind
+ * them.
  *
  * First the activations are prepared (cpu_activations.h), row by row, once for the whole call. Then
  * the parts: a block of token rows that fits a private cache, times a few panels. Inside a part the
  * variant keeps one panel in the first-level cache while the token rows pass by. Neither cut
  * changes a bit, so both follow the number of threads and the sizes freely. Small calls are
- * prepared and computed by the caller alone: waking others costs more than it brings. */
+ * prepared and computed by the caller alone: waking others costs more than it brings.
+ *
+ * A group (Q, K, V; gate, up) is two parallel sections where its parts one after another are up to
+ * seven:
+ *
+ *   1. row by row: norm, then what the weights need of the row, while it is in the nearest cache.
+ *      Weights may need different things (Q4_K beside Q6_K); each is prepared once.
+ *   2. the panels of all products, part by part. With an activation a part computes the same panels
+ *      of gate and up, a few at a time, and multiplies them before they leave the second-level
+ *      cache: the pass over two arrays as wide as the feed-forward part is gone.
+ *
+ * The same row kernels run as in the separate operations, on a row or a range of columns, so the
+ * bits are the same. The other way, weights of a group laid out as one matrix at load, saves no
+ * more here, and would tie weights of a model to each other. */
 #include "base/invariant.h"
 #include "cpu_activations.h"
 #include "device_cpu.h"
@@ -13,91 +27,280 @@
 enum {
     PART_BYTES = 192 * 1024, /* activations of a part: well inside a 512 KiB second-level cache */
     PARTS_PER_THREAD = 4,    /* so that a worker that lags delays little */
-    PREPARE_ROWS = 8,        /* rows an item of the preparation */
+    PREPARE_ROWS_MAX = 8,    /* rows an item of the preparation */
+    PREPARE_PARTS_PER_THREAD = 2,
     AMX_ROWS = 32,           /* tokens of a block of tiles, for bf16 */
+    PANELS_STEP = 4,         /* panels of the widest register tiles */
+    GATED_BYTES = 64 * 1024, /* gate and up of a part at a time, both */
     SERIAL_PREPARE_ELEMS = 16 * 1024,
     SERIAL_MULTIPLY_OPS = 64 * 1024
 };
 
-struct matmul_run {
-    struct matmul_part part; /* template of all parts */
-    const struct matmul_args *args;
+struct product_run {
+    struct matmul_part part; /* template of its parts */
     matmul_fn fn;
-    struct act_rows rows;
+    uint32_t n_items;
+};
+
+struct matmul_run {
+    const float *x; /* [n_rows, x_stride] */
+    uint32_t n_rows, n_in, x_stride;
+    struct product_run products[MATMUL_GROUP_MAX];
+    uint32_t n_products;
+    struct act_rows needs[MATMUL_GROUP_MAX]; /* distinct */
+    uint32_t n_needs;
+    uint32_t rows_per_item; /* of the preparation */
+    bool has_scratch;       /* whether any needs any */
     uint32_t rows_per_part, panels_per_part, n_row_parts;
+
+    /* Before and behind the products of a group. */
+    int32_t norm; /* enum matmul_norm */
+    kernel_fn norm_fn;
+    struct rmsnorm_args rms;
+    struct layernorm_args layer;
+    bool is_gated; /* products of a part run side by side, then their activation */
+    uint32_t gated_panels;
+    kernel_fn act_fn;
+    bool is_silu_mul;
+    const struct matmul_group_args *group;
 };
 
 size_t cpu_matmul_scratch_bytes(uint32_t rows_max, uint32_t width_max) {
     return activations_bytes_max(rows_max, width_max);
 }
 
+static uint32_t smaller(uint32_t a, uint32_t b) {
+    return a < b ? a : b;
+}
+
+static uint32_t divide_up(uint32_t a, uint32_t b) {
+    return (a + b - 1) / b;
+}
+
+static void add_product(struct matmul_run *run, const struct matmul_product *p, bool accumulate) {
+    RADISH_INVARIANT(p->w->matmul, "%u x %u: made without is_multiplied", p->w->n_out, p->w->n_in);
+    RADISH_ASSERT(p->w->n_in == run->n_in);
+    run->products[run->n_products++] = (struct product_run){.fn = (matmul_fn)p->w->matmul->fn,
+                                                            .part = {.w = p->w,
+                                                                     .y = p->y,
+                                                                     .bias = p->bias,
+                                                                     .y_stride = p->y_stride,
+                                                                     .n_rows = run->n_rows,
+                                                                     .n_panels = p->w->n_panels,
+                                                                     .accumulate = accumulate}};
+}
+
+/* ---- rows, before the products ---- */
+
+/* Gives every product its activations, those that need the same the same; false: they do not fit
+ * into the scratch together. */
+static bool place_rows(const struct cpu_device *d, struct matmul_run *run) {
+    size_t used = 0;
+    for (uint32_t i = 0; i < run->n_products; i++) {
+        struct matmul_part *part = &run->products[i].part;
+        uint32_t n = 0;
+        while (n < run->n_needs && !activations_serve(run->needs[n].w, part->w)) n++;
+        if (n == run->n_needs) {
+            const size_t bytes = activations_bytes(part->w, run->n_rows);
+            if (bytes > d->activation_bytes - used) return false;
+            activations_place(part->w, run->n_rows, d->scratch + used, &run->needs[run->n_needs++]);
+            used += bytes;
+        }
+        part->a = activations_of(&run->needs[n], run->x, run->x_stride);
+    }
+    run->has_scratch = used > 0;
+    return true;
+}
+
 static void prepare_rows(void *user, uint32_t item, uint32_t worker) {
     (void)worker;
     const struct matmul_run *run = user;
-    const uint32_t first = item * PREPARE_ROWS, left = run->args->n_rows - first;
-    const uint32_t end = first + (left < PREPARE_ROWS ? left : PREPARE_ROWS);
-    for (uint32_t row = first; row < end; row++)
-        activations_prepare(&run->rows, row, run->args->x + (size_t)row * run->args->x_stride);
+    const uint32_t first = item * run->rows_per_item;
+    const uint32_t end = first + smaller(run->n_rows - first, run->rows_per_item);
+    for (uint32_t row = first; row < end; row++) {
+        if (run->norm == MATMUL_NORM_RMS) ((rmsnorm_fn)run->norm_fn)(&run->rms, row, row + 1);
+        if (run->norm == MATMUL_NORM_LAYER) ((layernorm_fn)run->norm_fn)(&run->layer, row, row + 1);
+        for (uint32_t n = 0; n < run->n_needs; n++)
+            activations_prepare(&run->needs[n], row, run->x + (size_t)row * run->x_stride);
+    }
 }
 
 static void prepare(struct cpu_device *d, struct matmul_run *run) {
-    const struct weight *w = run->part.w;
-    const uint32_t n_rows = run->args->n_rows;
-    const size_t bytes = activations_bytes(w, n_rows);
-    activations_place(w, n_rows, d->scratch, &run->rows);
-    run->part.a = activations_of(&run->rows, run->args->x, run->args->x_stride);
-    if (!bytes) return;
-    RADISH_INVARIANT(bytes <= d->activation_bytes, "matmul scratch: %zu of %zu bytes", bytes,
-                     d->activation_bytes);
-    const uint32_t n_items = (n_rows + PREPARE_ROWS - 1) / PREPARE_ROWS;
-    if ((size_t)n_rows * w->n_in > SERIAL_PREPARE_ELEMS)
+    if (run->norm == MATMUL_NORM_NONE && !run->has_scratch) return;
+    const uint32_t n_wanted = PREPARE_PARTS_PER_THREAD * pool_n_threads(d->base.pool);
+    run->rows_per_item = smaller(divide_up(run->n_rows, n_wanted), PREPARE_ROWS_MAX);
+    const uint32_t n_items = divide_up(run->n_rows, run->rows_per_item);
+    if ((size_t)run->n_rows * run->n_in > SERIAL_PREPARE_ELEMS)
         pool_run(d->base.pool, n_items, prepare_rows, run);
     else
         for (uint32_t item = 0; item < n_items; item++) prepare_rows(run, item, 0);
 }
 
+/* ---- parts of products ---- */
+
+/* The activation of the columns that the panels of a part have filled. */
+static void activate(const struct matmul_run *run, const struct matmul_part *part) {
+    const uint32_t first = part->panel_first * PANEL_ROWS, stride = part->y_stride;
+    const uint32_t width = smaller(part->n_panels * PANEL_ROWS, part->w->n_out - first);
+    float *y = run->products[0].part.y + first;
+    const float *up = run->n_products > 1 ? run->products[1].part.y + first : NULL;
+    const uint32_t end = part->row_first + part->n_rows;
+    if (run->is_silu_mul) {
+        const struct silu_mul_args args = {y, up, y, run->n_rows, width, stride, stride};
+        ((silu_mul_fn)run->act_fn)(&args, part->row_first, end);
+    } else {
+        const struct activate_args args = {.x = y,
+                                           .up = up,
+                                           .out = y,
+                                           .n_rows = run->n_rows,
+                                           .width = width,
+                                           .in_stride = stride,
+                                           .out_stride = stride,
+                                           .kind = run->group->activation};
+        ((activate_fn)run->act_fn)(&args, part->row_first, end);
+    }
+}
+
+static void multiply_gated(const struct matmul_run *run, struct matmul_part range) {
+    const uint32_t end = range.panel_first + range.n_panels;
+    for (uint32_t panel = range.panel_first; panel < end; panel += run->gated_panels) {
+        struct matmul_part part = range;
+        for (uint32_t i = run->n_products; i-- > 0;) {
+            part = run->products[i].part;
+            part.row_first = range.row_first;
+            part.n_rows = range.n_rows;
+            part.panel_first = panel;
+            part.n_panels = smaller(end - panel, run->gated_panels);
+            run->products[i].fn(&part);
+        }
+        activate(run, &part);
+    }
+}
+
 static void multiply_part(void *user, uint32_t item, uint32_t worker) {
     (void)worker;
     const struct matmul_run *run = user;
-    struct matmul_part part = run->part;
+    const struct product_run *product = run->products;
+    while (item >= product->n_items) item -= product++->n_items;
+    struct matmul_part part = product->part;
     part.row_first = item % run->n_row_parts * run->rows_per_part;
     part.panel_first = item / run->n_row_parts * run->panels_per_part;
-    if (part.n_rows - part.row_first < run->rows_per_part)
-        part.n_rows -= part.row_first;
+    part.n_rows = smaller(part.n_rows - part.row_first, run->rows_per_part);
+    part.n_panels = smaller(part.n_panels - part.panel_first, run->panels_per_part);
+    if (run->is_gated)
+        multiply_gated(run, part);
     else
-        part.n_rows = run->rows_per_part;
-    if (part.n_panels - part.panel_first < run->panels_per_part)
-        part.n_panels -= part.panel_first;
-    else
-        part.n_panels = run->panels_per_part;
-    run->fn(&part);
+        product->fn(&part);
 }
 
-void cpu_matmul(struct cpu_device *d, const struct matmul_args *args) {
-    const struct weight *w = args->w;
-    struct matmul_run run = {.args = args,
-                             .fn = (matmul_fn)w->matmul->fn,
-                             .part = {.w = w,
-                                      .y = args->y,
-                                      .bias = args->bias,
-                                      .y_stride = args->y_stride,
-                                      .n_rows = args->n_rows,
-                                      .n_panels = w->n_panels,
-                                      .accumulate = args->accumulate}};
+/* Sizes of a part; returns how many parts there are. */
+static uint32_t cut(struct matmul_run *run, uint32_t n_threads) {
+    uint32_t elem_bytes = 2, tile_rows = PANEL_MR_MAX, n_panels = 0, n_items = 0;
+    const uint32_t n_cut = run->is_gated ? 1 : run->n_products;
+    for (uint32_t i = 0; i < run->n_products; i++) {
+        const struct activations *a = &run->products[i].part.a;
+        if (!a->blocks && !a->halves) elem_bytes = sizeof(float);
+        if (a->halves) tile_rows = AMX_ROWS;
+        if (i < n_cut) n_panels += run->products[i].part.n_panels;
+    }
+    const uint32_t rows = PART_BYTES / (run->n_in * elem_bytes) / tile_rows * tile_rows;
+    run->rows_per_part = rows ? rows : tile_rows;
+    run->n_row_parts = divide_up(run->n_rows, run->rows_per_part);
+    const uint32_t n_wanted = divide_up(PARTS_PER_THREAD * n_threads, run->n_row_parts);
+    const uint32_t panels = divide_up(n_panels, n_wanted);
+    const uint32_t step = panels >= PANELS_STEP ? PANELS_STEP : panels >= 2 ? 2 : 1;
+    run->panels_per_part = divide_up(panels, step) * step;
+    for (uint32_t i = 0; i < n_cut; i++) {
+        struct product_run *product = &run->products[i];
+        product->n_items =
+            divide_up(product->part.n_panels, run->panels_per_part) * run->n_row_parts;
+        n_items += product->n_items;
+    }
+    const uint32_t width_bytes = run->n_products * PANEL_ROWS * (uint32_t)sizeof(float);
+    const uint32_t n_gated = GATED_BYTES / width_bytes / smaller(run->n_rows, run->rows_per_part);
+    run->gated_panels = n_gated < PANELS_STEP ? PANELS_STEP : n_gated / PANELS_STEP * PANELS_STEP;
+    return n_items;
+}
+
+static void multiply(struct cpu_device *d, struct matmul_run *run) {
+    uint64_t ops = 0;
+    const uint32_t n_items = cut(run, pool_n_threads(d->base.pool));
+    for (uint32_t i = 0; i < run->n_products; i++)
+        ops += (uint64_t)run->n_rows * run->products[i].part.w->n_out * run->n_in;
+    if (ops >= SERIAL_MULTIPLY_OPS)
+        pool_run(d->base.pool, n_items, multiply_part, run);
+    else
+        for (uint32_t item = 0; item < n_items; item++) multiply_part(run, item, 0);
+}
+
+/* ---- the operations ---- */
+
+void cpu_matmul(struct cpu_device *d, const struct matmul_args *a) {
+    struct matmul_run run = {
+        .x = a->x, .n_rows = a->n_rows, .n_in = a->w->n_in, .x_stride = a->x_stride};
+    const struct matmul_product product = {a->w, a->bias, a->y, a->y_stride};
+    add_product(&run, &product, a->accumulate);
+    RADISH_INVARIANT(place_rows(d, &run), "%u rows of %u do not fit into %zu bytes", a->n_rows,
+                     run.n_in, d->activation_bytes);
     prepare(d, &run);
-    if ((uint64_t)args->n_rows * w->n_out * w->n_in < SERIAL_MULTIPLY_OPS) {
-        run.fn(&run.part);
+    multiply(d, &run);
+}
+
+static void add_norm(struct cpu_device *d, struct matmul_run *run,
+                     const struct matmul_group_args *a) {
+    const struct kernel_shape shape = {.n_in = a->n_in};
+    run->norm = a->norm;
+    if (a->norm == MATMUL_NORM_RMS) {
+        run->norm_fn = cpu_choose(d, KERNEL_OP_RMSNORM, &shape)->fn;
+        run->rms = (struct rmsnorm_args){.x = a->norm_x,
+                                         .w = a->norm_w,
+                                         .y = a->x,
+                                         .n_rows = a->n_rows,
+                                         .width = a->n_in,
+                                         .x_stride = a->norm_x_stride,
+                                         .y_stride = a->x_stride,
+                                         .eps = a->norm_eps};
+    } else if (a->norm == MATMUL_NORM_LAYER) {
+        run->norm_fn = cpu_choose(d, KERNEL_OP_LAYERNORM, &shape)->fn;
+        run->layer = (struct layernorm_args){.x = a->norm_x,
+                                             .w = a->norm_w,
+                                             .bias = a->norm_bias,
+                                             .y = a->x,
+                                             .n_rows = a->n_rows,
+                                             .width = a->n_in,
+                                             .x_stride = a->norm_x_stride,
+                                             .y_stride = a->x_stride,
+                                             .eps = a->norm_eps};
+    }
+}
+
+static void add_activation(struct cpu_device *d, struct matmul_run *run,
+                           const struct matmul_group_args *a) {
+    if (!a->is_activated) return;
+    const struct kernel_shape shape = {.n_in = a->n_out};
+    run->is_gated = true;
+    run->is_silu_mul = a->n_products > 1 && a->activation == ACTIVATION_SILU;
+    run->act_fn =
+        cpu_choose(d, run->is_silu_mul ? KERNEL_OP_SILU_MUL : KERNEL_OP_ACTIVATE, &shape)->fn;
+}
+
+void any_f32_matmul_group__ref_fused(struct cpu_device *d, const struct matmul_group_args *a) {
+    struct matmul_run run = {
+        .x = a->x, .n_rows = a->n_rows, .n_in = a->n_in, .x_stride = a->x_stride, .group = a};
+    for (uint32_t i = 0; i < a->n_products; i++)
+        add_product(&run, &a->products[i], /*accumulate=*/false);
+    /* Weights of several formats beside rows as wide as the widest of the model: rare, and the
+     * parts fit. */
+    if (!place_rows(d, &run)) {
+        device_matmul_parts(&d->base.device, a);
         return;
     }
-    const uint32_t elem_bytes = run.rows.blocks || run.rows.halves ? 2 : sizeof(float);
-    const uint32_t tile_rows = run.rows.halves ? AMX_ROWS : PANEL_MR_MAX;
-    uint32_t rows = PART_BYTES / (w->n_in * elem_bytes) / tile_rows * tile_rows;
-    if (rows < tile_rows) rows = tile_rows;
-    run.rows_per_part = rows;
-    run.n_row_parts = (args->n_rows + rows - 1) / rows;
-    const uint32_t n_wanted = PARTS_PER_THREAD * pool_n_threads(d->base.pool);
-    const uint32_t n_panel_parts_wanted = (n_wanted + run.n_row_parts - 1) / run.n_row_parts;
-    run.panels_per_part = (w->n_panels + n_panel_parts_wanted - 1) / n_panel_parts_wanted;
-    const uint32_t n_panel_parts = (w->n_panels + run.panels_per_part - 1) / run.panels_per_part;
-    pool_run(d->base.pool, n_panel_parts * run.n_row_parts, multiply_part, &run);
+    add_norm(d, &run, a);
+    add_activation(d, &run, a);
+    prepare(d, &run);
+    multiply(d, &run);
+}
+
+void any_f32_matmul_group__ref_unfused(struct cpu_device *d, const struct matmul_group_args *a) {
+    device_matmul_parts(&d->base.device, a);
 }

@@ -68,8 +68,8 @@ static uint32_t find_format(const struct cpu_device *d, enum kernel_op op,
     }
 }
 
-static const struct kernel_row *choose(struct cpu_device *d, enum kernel_op op,
-                                       const struct kernel_shape *shape) {
+const struct kernel_row *cpu_choose(struct cpu_device *d, enum kernel_op op,
+                                    const struct kernel_shape *shape) {
     char reason[120];
     const uint32_t format = find_format(d, op, shape);
     const struct kernel_row *row =
@@ -186,7 +186,7 @@ static enum radish_status weight_create(struct device *device, const struct weig
         free(w);
         return error_nomem(err);
     }
-    if (desc->is_multiplied) w->matmul = choose(d, KERNEL_OP_MATMUL, &shape);
+    if (desc->is_multiplied) w->matmul = cpu_choose(d, KERNEL_OP_MATMUL, &shape);
     struct pack_run run = {
         .w = w, .source = {desc->data, desc->is_quantised_here ? desc->data_dtype : desc->dtype}};
     pool_run(d->base.pool, w->n_panels, pack_item, &run);
@@ -306,6 +306,10 @@ static void soft_cap_rows(const void *args, kernel_fn fn, uint32_t first, uint32
     ((soft_cap_fn)fn)(args, first, end);
 }
 
+static void keep_columns(const void *args, kernel_fn fn, uint32_t first, uint32_t end) {
+    ((keep_rows_fn)fn)(args, first, end);
+}
+
 static void silu_mul_rows(const void *args, kernel_fn fn, uint32_t first, uint32_t end) {
     ((silu_mul_fn)fn)(args, first, end);
 }
@@ -314,33 +318,35 @@ static void embed(struct device *device, const struct embed_args *a) {
     struct cpu_device *d = cpu_of(device);
     const struct kernel_shape shape = {
         .weight_dtype = a->w->dtype, .n_out = a->w->n_out, .n_in = a->w->n_in};
-    cpu_run_rows(d, embed_rows, choose(d, KERNEL_OP_EMBED, &shape)->fn, a, a->n_rows, a->w->n_in);
+    cpu_run_rows(d, embed_rows, cpu_choose(d, KERNEL_OP_EMBED, &shape)->fn, a, a->n_rows,
+                 a->w->n_in);
 }
 
 static void rmsnorm(struct device *device, const struct rmsnorm_args *a) {
     struct cpu_device *d = cpu_of(device);
     const struct kernel_shape shape = {.n_in = a->width};
-    cpu_run_rows(d, rmsnorm_rows, choose(d, KERNEL_OP_RMSNORM, &shape)->fn, a, a->n_rows, a->width);
+    cpu_run_rows(d, rmsnorm_rows, cpu_choose(d, KERNEL_OP_RMSNORM, &shape)->fn, a, a->n_rows,
+                 a->width);
 }
 
 static void layernorm(struct device *device, const struct layernorm_args *a) {
     struct cpu_device *d = cpu_of(device);
     const struct kernel_shape shape = {.n_in = a->width};
-    cpu_run_rows(d, layernorm_rows, choose(d, KERNEL_OP_LAYERNORM, &shape)->fn, a, a->n_rows,
+    cpu_run_rows(d, layernorm_rows, cpu_choose(d, KERNEL_OP_LAYERNORM, &shape)->fn, a, a->n_rows,
                  a->width);
 }
 
 static void activate(struct device *device, const struct activate_args *a) {
     struct cpu_device *d = cpu_of(device);
     const struct kernel_shape shape = {.n_in = a->width};
-    cpu_run_rows(d, activate_rows, choose(d, KERNEL_OP_ACTIVATE, &shape)->fn, a, a->n_rows,
+    cpu_run_rows(d, activate_rows, cpu_choose(d, KERNEL_OP_ACTIVATE, &shape)->fn, a, a->n_rows,
                  a->width);
 }
 
 static void soft_cap(struct device *device, const struct soft_cap_args *a) {
     struct cpu_device *d = cpu_of(device);
     const struct kernel_shape shape = {.n_in = a->width};
-    cpu_run_rows(d, soft_cap_rows, choose(d, KERNEL_OP_SOFT_CAP, &shape)->fn, a, a->n_rows,
+    cpu_run_rows(d, soft_cap_rows, cpu_choose(d, KERNEL_OP_SOFT_CAP, &shape)->fn, a, a->n_rows,
                  a->width);
 }
 
@@ -349,10 +355,24 @@ static void matmul(struct device *device, const struct matmul_args *a) {
     if (a->n_rows) cpu_matmul(cpu_of(device), a);
 }
 
+static void matmul_group(struct device *device, const struct matmul_group_args *a) {
+    struct cpu_device *d = cpu_of(device);
+    const struct kernel_shape shape = {.n_in = a->n_in};
+    ((matmul_group_fn)cpu_choose(d, KERNEL_OP_MATMUL_GROUP, &shape)->fn)(d, a);
+}
+
+static void keep_rows(struct device *device, const struct keep_rows_args *a) {
+    struct cpu_device *d = cpu_of(device);
+    const struct kernel_shape shape = {.n_in = a->width};
+    if (a->n_rows)
+        cpu_run_rows(d, keep_columns, cpu_choose(d, KERNEL_OP_KEEP_ROWS, &shape)->fn, a, a->width,
+                     a->n_rows);
+}
+
 static void silu_mul(struct device *device, const struct silu_mul_args *a) {
     struct cpu_device *d = cpu_of(device);
     const struct kernel_shape shape = {.n_in = a->width};
-    cpu_run_rows(d, silu_mul_rows, choose(d, KERNEL_OP_SILU_MUL, &shape)->fn, a, a->n_rows,
+    cpu_run_rows(d, silu_mul_rows, cpu_choose(d, KERNEL_OP_SILU_MUL, &shape)->fn, a, a->n_rows,
                  a->width);
 }
 
@@ -365,7 +385,7 @@ static void rope_kv_store(struct device *device, const struct rope_kv_store_args
                                        .v_head_dim = a->v_head_dim,
                                        .rotary_dim = a->rotary_dim,
                                        .is_interleaved = a->is_interleaved};
-    cpu_rope_kv_store(d, choose(d, KERNEL_OP_ROPE_KV_STORE, &shape), a);
+    cpu_rope_kv_store(d, cpu_choose(d, KERNEL_OP_ROPE_KV_STORE, &shape), a);
 }
 
 static void attention(struct device *device, const struct attention_args *a) {
@@ -377,7 +397,8 @@ static void attention(struct device *device, const struct attention_args *a) {
                                        .v_head_dim = a->v_head_dim,
                                        .has_window = a->window > 0,
                                        .has_soft_cap = a->soft_cap > 0};
-    if (a->n_seqs) cpu_attention(d, (attention_fn)choose(d, KERNEL_OP_ATTENTION, &shape)->fn, a);
+    if (a->n_seqs)
+        cpu_attention(d, (attention_fn)cpu_choose(d, KERNEL_OP_ATTENTION, &shape)->fn, a);
 }
 
 /* ---- opening ---- */
@@ -409,7 +430,9 @@ static const struct device_vtable vtable = {
     .layernorm = layernorm,
     .activate = activate,
     .soft_cap = soft_cap,
+    .keep_rows = keep_rows,
     .matmul = matmul,
+    .matmul_group = matmul_group,
     .silu_mul = silu_mul,
     .rope_kv_store = rope_kv_store,
     .attention = attention,

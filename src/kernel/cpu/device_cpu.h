@@ -35,6 +35,10 @@ size_t cpu_matmul_scratch_bytes(uint32_t rows_max, uint32_t width_max);
 size_t cpu_attention_shared_bytes(uint32_t n_threads, uint32_t rows_max, uint32_t kv_len_max);
 size_t cpu_attention_worker_bytes(void);
 
+/* The kernel for an operation that supports() accepts. */
+const struct kernel_row *cpu_choose(struct cpu_device *d, enum kernel_op op,
+                                    const struct kernel_shape *shape);
+
 void cpu_matmul(struct cpu_device *d, const struct matmul_args *args);
 void cpu_rope_kv_store(struct cpu_device *d, const struct kernel_row *row,
                        const struct rope_kv_store_args *args);

@@ -1,7 +1,9 @@
-/* ref_rows.c - the operations that work row by row, in plain C: embed, rmsnorm, silu_mul and
- * rope_kv_store. The specification of their bits; where a vector variant exists it must equal them.
+/* ref_rows.c - the operations that work row by row, in plain C: embed, keep_rows, rmsnorm, silu_mul
+ * and rope_kv_store. The specification of their bits; where a vector variant exists it must equal
+ * them.
  *
  *   embed          out[r, i] = scale * w[id_r, i]
+ *   keep_rows      x[r, i] = x[rows_r, i]
  *   rmsnorm        y[r, i] = x[r, i] / sqrt(mean_i(x[r, i]^2) + eps) * w[i]
  *   silu_mul       out[r, i] = gate[r, i] / (1 + exp(-gate[r, i])) * up[r, i]
  *   rope_kv_store  (x, y) -> (x cos - y sin, x sin + y cos) for the pairs of Q and K; K and V are
@@ -32,6 +34,13 @@ void any_f32_embed__ref(const struct embed_args *a, uint32_t first, uint32_t end
         if (a->scale != 1.0f)
             for (uint32_t i = 0; i < a->w->n_in; i++) out[i] *= a->scale;
     }
+}
+
+void f32_keep_rows__ref(const struct keep_rows_args *a, uint32_t first, uint32_t end) {
+    for (uint32_t r = 0; r < a->n_rows; r++)
+        if (a->rows[r] != r)
+            memcpy(a->x + (size_t)r * a->stride + first,
+                   a->x + (size_t)a->rows[r] * a->stride + first, (end - first) * sizeof *a->x);
 }
 
 void f32_rmsnorm__ref(const struct rmsnorm_args *a, uint32_t first, uint32_t end) {
