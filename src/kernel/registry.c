@@ -30,7 +30,7 @@ static bool accepts_heads(const struct kernel_shape *shape, char *reason_out, si
     return false;
 }
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(__aarch64__)
 static bool accepts_heads_by(const struct kernel_shape *shape, uint32_t lanes, char *reason_out,
                              size_t reason_bytes) {
     if (!accepts_heads(shape, reason_out, reason_bytes)) return false;
@@ -39,7 +39,9 @@ static bool accepts_heads_by(const struct kernel_shape *shape, uint32_t lanes, c
              shape->head_dim, shape->v_head_dim, lanes);
     return false;
 }
+#endif
 
+#if defined(__x86_64__)
 static bool accepts_heads_by_8(const struct kernel_shape *shape, char *reason_out,
                                size_t reason_bytes) {
     return accepts_heads_by(shape, 8, reason_out, reason_bytes);
@@ -48,6 +50,11 @@ static bool accepts_heads_by_8(const struct kernel_shape *shape, char *reason_ou
 static bool accepts_heads_by_16(const struct kernel_shape *shape, char *reason_out,
                                 size_t reason_bytes) {
     return accepts_heads_by(shape, 16, reason_out, reason_bytes);
+}
+#elif defined(__aarch64__)
+static bool accepts_heads_by_4(const struct kernel_shape *shape, char *reason_out,
+                               size_t reason_bytes) {
+    return accepts_heads_by(shape, 4, reason_out, reason_bytes);
 }
 #endif
 

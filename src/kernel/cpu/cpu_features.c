@@ -1,13 +1,18 @@
-/* cpu_features.c - asks the processor, by CPUID and XGETBV, which kernels may run.
+/* cpu_features.c - asks the processor, or the system that knows it, which kernels may run.
  *
  * A bit in CPUID alone is not enough: the operating system must save the wide registers, which XCR0
  * tells (bits 1-2: SSE and AVX state, bits 5-7: AVX-512 state). The compiler's own
  * __builtin_cpu_supports() is not used because the names it knows differ between gcc and clang
- * versions. On other processors only the plain C kernels exist. The answer is kept: CPUID traps
- * into the hypervisor on virtual machines, and kernels are looked up at every operation. */
+ * versions. An Arm processor tells its system only: Linux passes bits to every process (AT_HWCAP),
+ * macOS has names. On other processors only the plain C kernels exist. The answer is kept: CPUID
+ * traps into the hypervisor on virtual machines, and kernels are looked up at every operation. */
 #include "cpu_features.h"
 
 #include <stdatomic.h>
+
+static inline uint32_t bit_of(enum cpu_isa isa) {
+    return 1u << isa;
+}
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -32,10 +37,6 @@ static bool may_use_tiles(uint64_t xcr0) {
 #else
     return false;
 #endif
-}
-
-static uint32_t bit_of(enum cpu_isa isa) {
-    return 1u << isa;
 }
 
 static uint32_t find_isas(void) {
@@ -65,9 +66,42 @@ static uint32_t find_isas(void) {
     if (d & amx_tile && d & amx_bf16 && may_use_tiles(xcr0)) isas |= bit_of(CPU_ISA_AMX);
     return isas;
 }
+#elif defined(__aarch64__) && defined(__APPLE__)
+#include <sys/sysctl.h>
+
+static bool has_feature(const char *name) {
+    int value = 0;
+    size_t bytes = sizeof value;
+    return sysctlbyname(name, &value, &bytes, NULL, 0) == 0 && value != 0;
+}
+
+static uint32_t find_isas(void) {
+    uint32_t isas = bit_of(CPU_ISA_REF) | bit_of(CPU_ISA_NEON);
+    if (has_feature("hw.optional.arm.FEAT_DotProd")) isas |= bit_of(CPU_ISA_NEONDOTPROD);
+    if (has_feature("hw.optional.arm.FEAT_BF16")) isas |= bit_of(CPU_ISA_NEONBF16);
+    if (has_feature("hw.optional.arm.FEAT_I8MM")) isas |= bit_of(CPU_ISA_NEONI8MM);
+    return isas;
+}
+#elif defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+
+static uint32_t find_isas(void) {
+    /* Bits of the kernel's interface, which older headers do not name. */
+    const unsigned long asimddp = 1ul << 20, i8mm = 1ul << 13, bf16 = 1ul << 14;
+    const unsigned long first = getauxval(AT_HWCAP), second = getauxval(AT_HWCAP2);
+    uint32_t isas = bit_of(CPU_ISA_REF) | bit_of(CPU_ISA_NEON);
+    if (first & asimddp) isas |= bit_of(CPU_ISA_NEONDOTPROD);
+    if (second & bf16) isas |= bit_of(CPU_ISA_NEONBF16);
+    if (second & i8mm) isas |= bit_of(CPU_ISA_NEONI8MM);
+    return isas;
+}
+#elif defined(__aarch64__)
+static uint32_t find_isas(void) {
+    return bit_of(CPU_ISA_REF) | bit_of(CPU_ISA_NEON);
+}
 #else
 static uint32_t find_isas(void) {
-    return 1u << CPU_ISA_REF;
+    return bit_of(CPU_ISA_REF);
 }
 #endif
 
@@ -83,6 +117,7 @@ bool cpu_has_isa(enum cpu_isa isa) {
 
 const char *cpu_isa_name(enum cpu_isa isa) {
     static const char *const names[CPU_ISA_COUNT] = {
-        "ref", "avx2", "avxvnni", "avx512", "avx512vnni", "avx512bf16", "amx"};
+        "ref", "avx2", "avxvnni",     "avx512",   "avx512vnni", "avx512bf16",
+        "amx", "neon", "neondotprod", "neonbf16", "neoni8mm"};
     return (unsigned)isa < CPU_ISA_COUNT ? names[isa] : "?";
 }

@@ -463,8 +463,8 @@ enum radish_status cpu_device_open(const struct device_options *options, struct 
         return status;
     }
     d->weights.policy = d->base.pages;
-    if (!cpu_has_isa(CPU_ISA_AVX2))
-        log_warn("kernel", "this processor has no AVX2: the plain C kernels are slow");
+    if (!cpu_has_isa(CPU_ISA_AVX2) && !cpu_has_isa(CPU_ISA_NEON))
+        log_warn("kernel", "this processor has neither AVX2 nor NEON: the plain C kernels are slow");
     log_rope(d);
     *device_out = &d->base.device;
     return RADISH_OK;

@@ -26,12 +26,12 @@ static inline void float_env_restore(uint64_t before) {
 static inline uint64_t float_env_flush_denormals(void) {
     uint64_t before;
     __asm__ volatile("mrs %0, fpcr" : "=r"(before));
-    __asm__ volatile("msr fpcr, %0" : : "r"(before | 1u << 24));
+    __asm__ volatile("msr fpcr, %0" : : "r"(before | 1u << 24) : "memory");
     return before;
 }
 
 static inline void float_env_restore(uint64_t before) {
-    __asm__ volatile("msr fpcr, %0" : : "r"(before));
+    __asm__ volatile("msr fpcr, %0" : : "r"(before) : "memory");
 }
 #else
 static inline uint64_t float_env_flush_denormals(void) {

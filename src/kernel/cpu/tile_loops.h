@@ -15,7 +15,12 @@
 
 /* Fixes a point in the instruction stream: what was to be done with the vector is done. Without it
  * gcc brings forward all loads of an unrolled tile, runs out of registers and keeps the sums on the
- * stack, at half the speed. Emits nothing. ("v": any of 16, or with AVX-512 of 32 registers.) */
+ * stack, at half the speed. Emits nothing. (Any of the vector registers, as each compiler calls
+ * them.) */
+#if defined(__aarch64__)
+#define SETTLE(x) __asm__ volatile("" : "+w"(x))
+#else
 #define SETTLE(x) __asm__ volatile("" : "+v"(x))
+#endif
 
 #endif
