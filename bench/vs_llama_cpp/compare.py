@@ -56,7 +56,7 @@ class Comparison:
     def __init__(self, args, radish, peers, work, tokenizer):
         self.args, self.radish, self.peers, self.work, self.tokenizer = args, radish, peers, work, tokenizer
         self.report = report.Report(radish.label, [p.label for p in peers])
-        self.read_gbs, self.began, self.took, self.has_skipped = [], time.monotonic(), {}, False
+        self.read_gbs, self.took, self.skipped = [], {}, []  # took: seconds of a step; skipped: steps, once for each round
 
     # ---- time ----
 
@@ -68,6 +68,16 @@ class Comparison:
     def has_time(self, step):
         """Whether the step fits, by how long it took before; one that is new needs some seconds at least."""
         return self.left() > self.took.get(step, 10)
+
+    def limit(self):
+        """Seconds for one program's part of a step: one that hangs must not use up a budget."""
+        return max(self.left() / 3, 10) if self.args.budget else self.left()
+
+    def skipped_text(self):
+        never = list(dict.fromkeys(step for step in self.skipped if step not in self.took))
+        again = sum(step in self.took for step in self.skipped)
+        lines = ["no time for: " + "; ".join(map(", ".join, never))] if never else []
+        return lines + ([f"{again} repetitions left out, no time"] if again else [])
 
     # ---- models ----
 
@@ -93,7 +103,7 @@ class Comparison:
     def attempt(self, what, function, *args):
         try:
             return function(*args)
-        except (programs.Failed, OSError, ValueError, KeyError, IndexError) as e:
+        except (programs.Failed, OSError, subprocess.SubprocessError, ValueError, KeyError, IndexError) as e:
             say(f"  {what}: {e}")
             self.report.notes.append(f"{what}: {e}")
             return None
@@ -106,7 +116,7 @@ class Comparison:
     def engine(self, name):
         path, found = self.model(name), {}
         for program in (self.radish, *self.peers):
-            found[program.label] = self.attempt(f"{program.label}, {name}", program.engine, path, self.left()) or {}
+            found[program.label] = self.attempt(f"{program.label}, {name}", program.engine, path, self.limit()) or {}
         for workload in [*(f"prefill {n}" for n in programs.PROMPTS), "decode at 0", f"decode at {programs.DEPTH}"]:
             self.add(workload, name, "tokens/s", {label: figures.get(workload) for label, figures in found.items()})
         limits = self.attempt("read bandwidth", self.radish.limits)
@@ -134,19 +144,16 @@ class Comparison:
         flags, figure, unit, higher = WORKLOADS[workload]
         step = (workload, name)
         if not servers or not self.has_time(step):
-            return self.skip(f"{workload}, {name}")
+            return self.skipped.append(step)
         began = time.monotonic()
-        figures = self.attempt(f"{workload}, {name}", self.radish.load, servers, [*flags, "--allow-errors"], self.args.seed + seed, self.left()) or {}
+        figures = self.attempt(f"{workload}, {name}", self.radish.load, servers, [*flags, "--allow-errors"], self.args.seed + seed,
+                               self.limit()) or {}
         for label, row in figures.items():
             if row["failed"]:
                 self.report.notes.append(f"{workload}, {name}, {label}: {row['failed']} requests failed: {row.get('first_failure')}")
         self.add(workload, name, unit, {label: row[figure] for label, row in figures.items() if not row["failed"]}, higher)
         self.took[step] = time.monotonic() - began
         return None
-
-    def skip(self, what):
-        self.has_skipped = True
-        self.report.notes.append(f"left out, no time: {what}")
 
     def steps(self):
         wanted = self.args.types.split(",") if self.args.types else None
@@ -166,7 +173,7 @@ class Comparison:
             for what, name, workloads in self.steps():
                 step = (what, name)
                 if not self.has_time(step):
-                    self.skip(f"{what}, {name}, round {round_index + 1}")
+                    self.skipped.append(step)
                     continue
                 say(f"-- round {round_index + 1}: {what}, {name}, {time.monotonic() - self.args.began:.0f} s")
                 began = time.monotonic()
@@ -199,7 +206,7 @@ def machine_text(radish, peers):
     lines = [line for line in output_of("lscpu").splitlines() if line.startswith(wanted)]
     isa = [f for f in first_match(r"flags\s*: (.*)", "/proc/cpuinfo").split() if re.match(r"avx|fma|f16c|amx|bmi2", f)]
     lines += ["instructions: " + " ".join(isa), "kernel: " + platform.release(), "memory: " + first_match(r"MemTotal:\s*(.*)", "/proc/meminfo")]
-    lines += ["", output_of(radish.program, "info"), ""]
+    lines += ["", radish.info(), ""]
     lines += [f"{p.label}: {p.describe()}" for p in peers]
     return "\n".join(lines)
 
@@ -259,7 +266,7 @@ def one_of_each_core(processors):
 
 
 def choose_processors(args):
-    allowed = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+    allowed = sorted(programs.allowed_processors())
     chosen = [int(c) for c in args.cpus.split(",")] if args.cpus else one_of_each_core(allowed)[:args.threads]
     if not set(chosen) <= set(allowed):
         raise SystemExit(f"--cpus {args.cpus}: this process may use {allowed}")
@@ -277,7 +284,6 @@ def set_up(args):
     work = pathlib.Path(args.work).resolve() if args.work else folder / "work"
     manifest = package.unpack(folder, work)
     args.commit = manifest["commit"]
-    os.environ["LD_LIBRARY_PATH"] = os.pathsep.join(filter(None, [str(work / "lib"), os.environ.get("LD_LIBRARY_PATH")]))
     marches = args.march.split(",") if args.march else manifest["peers"] or ["native"]
     tokenizer = next(iter(work.glob("tokenizer.json*")), None)
     return work / "bin/radish", marches, work, tokenizer
@@ -288,8 +294,9 @@ def measure(args):
     if not shutil.which(str(program)):
         raise SystemExit(f"{program} is not there: cmake --preset release && cmake --build --preset release, or --radish")
     cpus = choose_processors(args)
-    radish = programs.Radish(pathlib.Path(program).resolve(), args.threads, cpus)
-    peers = [programs.LlamaCpp(peer.build(work, march, args.jobs), march, args.threads, cpus) for march in marches]
+    libraries = work / "lib" if args.run else None
+    radish = programs.Radish(pathlib.Path(program).resolve(), args.threads, cpus, libraries)
+    peers = [programs.LlamaCpp(peer.build(work, march, args.jobs), march, args.threads, cpus, libraries) for march in marches]
     about, settings, load_before = machine_text(radish, peers), settings_text(args, radish, peers), os.getloadavg()[0]
     say(f"{about}\n{settings}\nload before: {load_before:.1f}\n")
     comparison = Comparison(args, radish, peers, work, tokenizer)
@@ -304,7 +311,7 @@ def measure(args):
     end = [f"read bandwidth in GB/s: {reads}; peaks in Gop/s: "
            + ", ".join(f"{k[:-10]} {v}" for k, v in limits.items() if k.endswith("_peak_gops")),
            f"load before {load_before:.1f}, after {load_after:.1f} (the programs measured make about {args.threads} of it)", "",
-           comparison.report.table(), "", *sorted(set(comparison.report.notes))]
+           comparison.report.table(), "", *dict.fromkeys(comparison.report.notes), *comparison.skipped_text()]
     say("\n" + "\n".join(end))
     if args.csv:
         machine = first_match(r"model name\s*: (.*)", "/proc/cpuinfo") or platform.processor() or platform.machine()
@@ -321,7 +328,10 @@ def main():
         work.mkdir(parents=True, exist_ok=True)
         package.write(pathlib.Path(args.prepare), work, (args.march or "x86-64-v4").split(","), args.radish, find_tokenizer(), args.jobs)
         return 0
-    return measure(args)
+    try:
+        return measure(args)
+    except programs.Failed as e:
+        raise SystemExit(str(e)) from None
 
 
 if __name__ == "__main__":

@@ -100,9 +100,9 @@ def made_tokenizer(n_vocab):
 class Pool:
     """Blocks of one type, and stretches of them."""
 
-    def __init__(self, kind, seed):
+    def __init__(self, kind, seed, bytes_wanted):
         _, self.per_block, self.block_bytes, _ = TYPES[kind]
-        self.n_blocks = POOL_BYTES // self.block_bytes
+        self.n_blocks = min(POOL_BYTES, bytes_wanted) // self.block_bytes
         self.data = memoryview(make_blocks(kind, self.n_blocks, random.Random(f"{seed} {kind}")))
         self.at = 0
 
@@ -233,7 +233,8 @@ def write_model(path, shape_name, kind, tokenizer_path=None, seed=0):
         dims = (columns, rows) if rows else (columns,)
         head += text(name) + struct.pack(f"<I{len(dims)}QIQ", len(dims), *dims, TYPES[tensor_kind][0], at)
         at += -(-tensor_bytes(tensor_kind, rows, columns) // ALIGNMENT) * ALIGNMENT
-    pools = {k: Pool(k, seed) for k in {t[1] for t in tensors} - {"F32"}}
+    kinds = {t[1] for t in tensors} - {"F32"}
+    pools = {k: Pool(k, seed, sum(tensor_bytes(*t[1:]) for t in tensors if t[1] == k)) for k in kinds}
     partial = pathlib.Path(f"{path}.partial")
     with open(partial, "wb") as out:
         out.write(head + b"\0" * (-len(head) % ALIGNMENT))

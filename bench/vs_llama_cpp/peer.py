@@ -103,8 +103,9 @@ def build(work, march, jobs):
         raise SystemExit("cmake is missing; it is needed to build llama.cpp")
     print(f"building llama.cpp for {march}; this takes some minutes, see {log}", file=sys.stderr, flush=True)
     generator = ["-G", "Ninja"] if shutil.which("ninja") else []
-    run(["cmake", "-S", source, "-B", folder, *generator, *cmake_arguments(march)], log)
-    run(["cmake", "--build", folder, "--target", *PROGRAMS, "-j", str(jobs)], log)
+    env = {**os.environ, "GIT_CEILING_DIRECTORIES": str(work)}  # or ggml takes the commit of the repository around it for its own
+    run(["cmake", "-S", source, "-B", folder, *generator, *cmake_arguments(march)], log, env=env)
+    run(["cmake", "--build", folder, "--target", *PROGRAMS, "-j", str(jobs)], log, env=env)
     out.mkdir(parents=True, exist_ok=True)
     for program in PROGRAMS:
         shutil.copy2(folder / "bin" / program, out / program)

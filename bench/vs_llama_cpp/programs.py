@@ -14,6 +14,10 @@ class Failed(Exception):
     """A program's own failure, in a line."""
 
 
+def allowed_processors():
+    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
+
+
 def set_processors(cpus):
     if cpus and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, cpus)
@@ -24,10 +28,17 @@ def last_line(text):
     return lines[-1][:300] if lines else "no output"
 
 
-def capture(command, cpus, timeout):
+def environment(libraries):
+    """Of the programs alone: what else runs here keeps the machine's own objects. libraries: a folder, or None."""
+    if not libraries:
+        return None
+    return {**os.environ, "LD_LIBRARY_PATH": os.pathsep.join(filter(None, [str(libraries), os.environ.get("LD_LIBRARY_PATH")]))}
+
+
+def capture(command, cpus, timeout, env=None):
     """What it printed; its processes are ended after `timeout` seconds."""
     process = subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
-                               start_new_session=True, preexec_fn=lambda: set_processors(cpus))
+                               start_new_session=True, preexec_fn=lambda: set_processors(cpus), env=env)
     try:
         out, err = process.communicate(timeout=max(timeout, 1))
     except subprocess.TimeoutExpired:
@@ -52,11 +63,11 @@ def free_port():
 class Server:
     """A server that listens on a loopback port; ended by leaving the block."""
 
-    def __init__(self, command, cpus, port=None):
+    def __init__(self, command, cpus, env, port=None):
         self.lines, self.port = [], port
         self.name = pathlib.Path(command[0]).name
         self.process = subprocess.Popen([str(c) for c in command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                                        errors="replace", start_new_session=True, preexec_fn=lambda: set_processors(cpus))
+                                        errors="replace", start_new_session=True, preexec_fn=lambda: set_processors(cpus), env=env)
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
 
@@ -108,15 +119,18 @@ class Server:
 class Radish:
     label = "radish"
 
-    def __init__(self, program, threads, cpus):
-        self.program, self.threads, self.cpus = program, threads, cpus
+    def __init__(self, program, threads, cpus, libraries=None):
+        self.program, self.threads, self.cpus, self.env = program, threads, cpus, environment(libraries)
+
+    def info(self):
+        return capture([self.program, "info"], self.cpus, 60, self.env)
 
     def engine(self, model, timeout):
         """Tokens per second: {"prefill 512": ...}."""
         lengths = [*PROMPTS[:1], 1, *PROMPTS[1:]]
         rows = json_lines(capture([
             self.program, "bench", "one-batch", model, "--batch-size", 1, "--input-len", ",".join(map(str, lengths)), "--output-len",
-            N_DECODED + 1, "--threads", self.threads, "--kv-cache-dtype", "f16", "--json"], self.cpus, timeout))
+            N_DECODED + 1, "--threads", self.threads, "--kv-cache-dtype", "f16", "--json"], self.cpus, timeout, self.env))
         found = {}
         for row in rows:
             n, decode_s = row["input_len"], row["total_latency"] - row["prefill_latency"]
@@ -128,33 +142,34 @@ class Radish:
 
     def server(self, model):
         return Server([self.program, "serve", model, "--port", 0, "--threads", self.threads, "--kv-cache-dtype", "f16",
-                       "--max-total-tokens", KV_TOKENS, "--log-level", "info"], self.cpus)
+                       "--max-total-tokens", KV_TOKENS, "--log-level", "info"], self.cpus, self.env)
 
     def limits(self, timeout=120):
         """read_gbs and peaks, as the first line of radish bench kernels has them."""
         rows = json_lines(capture([self.program, "bench", "kernels", "--op", "silu_mul", "--threads", self.threads, "--json"], self.cpus,
-                                  timeout))
+                                  timeout, self.env))
         return rows[0]
 
     def load(self, servers, flags, seed, timeout):
-        """Sends one round of the same texts to each of the servers in turn: {label: figures}."""
+        """Sends one round of the same texts to each of the servers in turn: {label: figures}. timeout: for each of them."""
         command = [self.program, "bench", "serving", "--json", "--seed", seed, "--rounds", 1, "--timeout", max(int(timeout), 1), *flags]
         for label, server in servers:
             command += ["--url", server.url(), "--label", label]
-        everywhere = set(range(os.cpu_count() or 1))
-        rows = json_lines(capture(command, (everywhere - set(self.cpus)) or self.cpus, timeout + 30))
+        others = allowed_processors() - set(self.cpus)
+        rows = json_lines(capture(command, others or self.cpus, timeout * len(servers) + 10, self.env))
         return {row["backend"]: row for row in rows if "workload" in row and "backend" in row}
 
 
 class LlamaCpp:
-    def __init__(self, folder, march, threads, cpus):
+    def __init__(self, folder, march, threads, cpus, libraries=None):
         self.folder, self.label, self.threads, self.cpus = pathlib.Path(folder), f"llama.cpp {march}", threads, cpus
+        self.env = environment(libraries)
 
     def engine(self, model, timeout):
         common = [self.folder / "llama-bench", "-m", model, "-t", self.threads, "-fa", "on", "-ctk", "f16", "-ctv", "f16", "-r", 1, "-o", "json"]
         began, found = time.monotonic(), {}
         for flags in (["-p", ",".join(map(str, PROMPTS)), "-n", N_DECODED], ["-p", 0, "-n", N_DECODED, "-d", DEPTH]):
-            for row in json.loads(capture([*common, *flags], self.cpus, timeout - (time.monotonic() - began))):
+            for row in json.loads(capture([*common, *flags], self.cpus, timeout - (time.monotonic() - began), self.env)):
                 name = f"prefill {row['n_prompt']}" if row["n_prompt"] else f"decode at {row['n_depth']}"
                 found[name] = row["avg_ts"]
         return found
@@ -162,7 +177,7 @@ class LlamaCpp:
     def server(self, model):
         port = free_port()
         return Server([self.folder / "llama-server", "-m", model, "--host", "127.0.0.1", "--port", port, "-t", self.threads, "-tb", self.threads,
-                       "-np", SLOTS, "-c", KV_TOKENS, "-fa", "on", "-ctk", "f16", "-ctv", "f16", "--no-ui"], self.cpus, port)
+                       "-np", SLOTS, "-c", KV_TOKENS, "-fa", "on", "-ctk", "f16", "-ctv", "f16", "--no-ui"], self.cpus, self.env, port)
 
     def describe(self):
         note = self.folder / "flags.txt"
