@@ -20,6 +20,7 @@ enum kernel_op {
     KERNEL_OP_EMBED,
     KERNEL_OP_RMSNORM,
     KERNEL_OP_LAYERNORM,
+    KERNEL_OP_PREPARE, /* rows as matmul reads them: a part of it */
     KERNEL_OP_MATMUL,
     KERNEL_OP_MATMUL_GROUP,
     KERNEL_OP_SILU_MUL,

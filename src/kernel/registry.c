@@ -76,7 +76,7 @@ static const char *const op_names[KERNEL_OP_COUNT] = {
     [KERNEL_OP_SILU_MUL] = "silu_mul",   [KERNEL_OP_ACTIVATE] = "activate",
     [KERNEL_OP_SOFT_CAP] = "soft_cap",   [KERNEL_OP_ROPE_KV_STORE] = "rope_kv_store",
     [KERNEL_OP_ATTENTION] = "attention", [KERNEL_OP_MATMUL_GROUP] = "matmul_group",
-    [KERNEL_OP_KEEP_ROWS] = "keep_rows",
+    [KERNEL_OP_KEEP_ROWS] = "keep_rows", [KERNEL_OP_PREPARE] = "prepare",
 };
 
 const char *kernel_op_name(enum kernel_op op) {
@@ -140,8 +140,8 @@ static enum radish_status force(struct registry *r, const char *choice, struct r
     if (op == KERNEL_OP_COUNT)
         return error_set_field(err, RADISH_E_UNSUPPORTED, "--kernel",
                                "%s: must be OP=VARIANT, with OP one of embed, rmsnorm, layernorm, "
-                               "matmul, matmul_group, silu_mul, activate, soft_cap, keep_rows, "
-                               "rope_kv_store, attention",
+                               "prepare, matmul, matmul_group, silu_mul, activate, soft_cap, "
+                               "keep_rows, rope_kv_store, attention",
                                choice);
     const char *variant = equals + 1;
     bool is_known = false, is_forced = false;
@@ -192,7 +192,8 @@ const struct kernel_row *registry_find(const struct registry *r, enum kernel_op 
 
 /* Whether operand formats tell variants of the operation apart. */
 static bool has_formats(enum kernel_op op) {
-    return op == KERNEL_OP_MATMUL || op == KERNEL_OP_ROPE_KV_STORE || op == KERNEL_OP_ATTENTION;
+    return op == KERNEL_OP_PREPARE || op == KERNEL_OP_MATMUL || op == KERNEL_OP_ROPE_KV_STORE ||
+           op == KERNEL_OP_ATTENTION;
 }
 
 void registry_print_short(const struct registry *r, struct buf *out) {

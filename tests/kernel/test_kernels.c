@@ -22,7 +22,7 @@ static void check_row(void **state) {
         [KERNEL_OP_SILU_MUL] = check_silu_mul,   [KERNEL_OP_ACTIVATE] = check_activate,
         [KERNEL_OP_SOFT_CAP] = check_soft_cap,   [KERNEL_OP_ROPE_KV_STORE] = check_rope_kv_store,
         [KERNEL_OP_ATTENTION] = check_attention, [KERNEL_OP_MATMUL_GROUP] = check_matmul_group,
-        [KERNEL_OP_KEEP_ROWS] = check_keep_rows,
+        [KERNEL_OP_KEEP_ROWS] = check_keep_rows, [KERNEL_OP_PREPARE] = check_prepare,
     };
     const struct kernel_row *row = *state;
     checks[row->op](row);

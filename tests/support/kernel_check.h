@@ -16,6 +16,9 @@ struct kernel_devices {
     struct device *one, *two, *ref;
 };
 
+/* RADISH_TEST_SHORT is set: fewer shapes, for processors that are emulated. */
+bool check_is_short(void);
+
 #define CHECK_ROWS_MAX  300
 #define CHECK_WIDTH_MAX 4200
 #define CHECK_KV_MAX    4200
@@ -47,6 +50,7 @@ void check_same_bits(const void *a, const void *b, size_t bytes, const char *wha
 /* One test per operation, over every shape worth having; kernel_<op>.c. */
 void check_embed(const struct kernel_row *row);
 void check_rmsnorm(const struct kernel_row *row);
+void check_prepare(const struct kernel_row *row);
 void check_matmul(const struct kernel_row *row);
 void check_matmul_group(const struct kernel_row *row);
 void check_keep_rows(const struct kernel_row *row);

@@ -10,9 +10,12 @@
 
 #include "cpu_kernel.h"
 
+#include <string.h>
+
 /* Prepared rows for one weight and for all that need the same. */
 struct act_rows {
     const struct weight *w;
+    prepare_fn fn;  /* NULL: rows are read as they are */
     float *rounded; /* bf16, in both forms */
     uint16_t *halves;
     struct act_block *blocks; /* i8 */
@@ -38,5 +41,42 @@ void activations_prepare(const struct act_rows *rows, uint32_t row, const float 
 
 /* What kernels are given; x: the rows as they are, for weights that read these. */
 struct activations activations_of(const struct act_rows *rows, const float *x, uint32_t x_stride);
+
+/* ---- what the variants of prepare share ---- */
+
+#define ACT_MAGIC                                                                                  \
+    12582912.0f /* 1.5 * 2^23: a float added to it is rounded to an integer, to even */
+
+/* Blocks of numbers next to nothing become zeros. */
+static inline float act_amax(float amax) {
+    return amax < 1e-30f ? 0.0f : amax;
+}
+
+static inline float act_inverse(float amax) {
+    return amax > 0 ? 127.0f / amax : 0.0f;
+}
+
+/* All but the integers; sums: of the integers of either half. */
+static inline void act_finish_block(const struct weight *w, float amax, const int32_t sums[2],
+                                    struct act_block *block) {
+    const int32_t first = w->block == ACT_BLOCK ? sums[0] + sums[1] : sums[0];
+    const float scale = amax / 127.0f;
+    block->scale = scale;
+    block->start[0] = -first * (int32_t)w->offset;
+    block->start[1] = -sums[1] * (int32_t)w->offset;
+    block->sum[0] = (float)first * scale;
+    block->sum[1] = (float)sums[1] * scale;
+}
+
+/* x as bf16, rounded to even, in both forms. */
+static inline void act_round(float x, float *rounded_out, uint16_t *half_out) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    const uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000u;
+    const uint32_t quiet = (bits | 0x400000u) & 0xffff0000u;
+    bits = (bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded;
+    memcpy(rounded_out, &bits, sizeof bits);
+    *half_out = (uint16_t)(bits >> 16);
+}
 
 #endif

@@ -56,13 +56,14 @@ struct weight {
     size_t bytes;
     size_t row_bytes; /* RAW */
     /* I8 and I4 */
-    uint32_t block;                  /* inputs a scale block, 32 or 16 */
-    uint32_t offset;                 /* what was added to the quants to make them unsigned */
-    uint32_t quant_max;              /* largest unsigned quant of the type: 3 ... 255 */
-    bool has_min;                    /* has minimums, and no offset */
-    bool has_half_scales;            /* d and m are f16 */
-    size_t block_bytes;              /* of one scale block of a panel */
-    const struct kernel_row *matmul; /* the variant chosen for it, or NULL when only gathered */
+    uint32_t block;                   /* inputs a scale block, 32 or 16 */
+    uint32_t offset;                  /* what was added to the quants to make them unsigned */
+    uint32_t quant_max;               /* largest unsigned quant of the type: 3 ... 255 */
+    bool has_min;                     /* has minimums, and no offset */
+    bool has_half_scales;             /* d and m are f16 */
+    size_t block_bytes;               /* of one scale block of a panel */
+    const struct kernel_row *matmul;  /* the variant chosen for it, or NULL when only gathered */
+    const struct kernel_row *prepare; /* what it needs of rows; NULL: as they are */
 };
 
 /* Pairs of inputs in a BF16 panel. */
@@ -166,6 +167,7 @@ struct attention_part {
 /* ---- variants: declared from ops.def ---- */
 
 struct cpu_device; /* device_cpu.h */
+struct act_rows;   /* cpu_activations.h */
 
 #define KERNEL_PARAMS_EMBED     const struct embed_args *args, uint32_t first, uint32_t end
 #define KERNEL_PARAMS_RMSNORM   const struct rmsnorm_args *args, uint32_t first, uint32_t end
@@ -173,6 +175,7 @@ struct cpu_device; /* device_cpu.h */
 #define KERNEL_PARAMS_ACTIVATE  const struct activate_args *args, uint32_t first, uint32_t end
 #define KERNEL_PARAMS_SOFT_CAP  const struct soft_cap_args *args, uint32_t first, uint32_t end
 #define KERNEL_PARAMS_KEEP_ROWS const struct keep_rows_args *args, uint32_t first, uint32_t end
+#define KERNEL_PARAMS_PREPARE   const struct act_rows *rows, uint32_t row, const float *x
 #define KERNEL_PARAMS_MATMUL    const struct matmul_part *part
 /* The whole operation: what variants differ in is how it is cut. */
 #define KERNEL_PARAMS_MATMUL_GROUP struct cpu_device *d, const struct matmul_group_args *args
@@ -187,6 +190,7 @@ typedef void (*layernorm_fn)(KERNEL_PARAMS_LAYERNORM);
 typedef void (*activate_fn)(KERNEL_PARAMS_ACTIVATE);
 typedef void (*soft_cap_fn)(KERNEL_PARAMS_SOFT_CAP);
 typedef void (*keep_rows_fn)(KERNEL_PARAMS_KEEP_ROWS); /* columns [first, end) */
+typedef void (*prepare_fn)(KERNEL_PARAMS_PREPARE);     /* one row: x[n_in] */
 typedef void (*matmul_fn)(KERNEL_PARAMS_MATMUL);
 typedef void (*matmul_group_fn)(KERNEL_PARAMS_MATMUL_GROUP);
 typedef void (*silu_mul_fn)(KERNEL_PARAMS_SILU_MUL);

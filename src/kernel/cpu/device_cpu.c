@@ -58,6 +58,7 @@ static uint32_t weight_format(enum pack_format format) {
 static uint32_t find_format(const struct cpu_device *d, enum kernel_op op,
                             const struct kernel_shape *shape) {
     switch (op) {
+    case KERNEL_OP_PREPARE:
     case KERNEL_OP_MATMUL:
         return weight_format(pack_format_for(shape->weight_dtype, d->base.precision));
     case KERNEL_OP_EMBED:
@@ -187,6 +188,8 @@ static enum radish_status weight_create(struct device *device, const struct weig
         return error_nomem(err);
     }
     if (desc->is_multiplied) w->matmul = cpu_choose(d, KERNEL_OP_MATMUL, &shape);
+    if (desc->is_multiplied && format != PACK_F32 && format != PACK_F16)
+        w->prepare = cpu_choose(d, KERNEL_OP_PREPARE, &shape);
     struct pack_run run = {
         .w = w, .source = {desc->data, desc->is_quantised_here ? desc->data_dtype : desc->dtype}};
     pool_run(d->base.pool, w->n_panels, pack_item, &run);
@@ -464,7 +467,8 @@ enum radish_status cpu_device_open(const struct device_options *options, struct 
     }
     d->weights.policy = d->base.pages;
     if (!cpu_has_isa(CPU_ISA_AVX2) && !cpu_has_isa(CPU_ISA_NEON))
-        log_warn("kernel", "this processor has neither AVX2 nor NEON: the plain C kernels are slow");
+        log_warn("kernel",
+                 "this processor has neither AVX2 nor NEON: the plain C kernels are slow");
     log_rope(d);
     *device_out = &d->base.device;
     return RADISH_OK;
