@@ -109,6 +109,8 @@ struct args {
     bool json, jsonl, special, skip_special;
     uint64_t n_nodes_max;   /* bench radix */
     const char *op, *dtype; /* bench kernels; NULL: all operations, the usual types */
+    const char *beside;     /* bench kernels: "onednn" or NULL */
+    bool csv;               /* bench kernels */
     struct args_bench bench;
     const char *template_path;
     const char *now;

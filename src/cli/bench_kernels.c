@@ -10,18 +10,20 @@
  * to miss other programs. */
 #include "bench_kernels.h"
 
+#include "base/buf.h"
 #include "base/clock.h"
-#include "base/mem.h"
 #include "bench.h"
+#include "bench_onednn.h"
 #include "command.h"
+#include "kernel/cpu/pack.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-enum { SAMPLES_MAX = 41, SAMPLES_MIN = 3, SAMPLE_NS = 500000, LONG_NS = 50000000, BUDGET_MS = 60 };
-enum { KV_LEN_MAX = 4096, HIDDEN = 1024, FFN = 3072, ROWS_MAX = 1024 };
+enum { SAMPLES_MAX = 41, SAMPLES_MIN = 3, SAMPLE_NS = 500000, LONG_NS = 50000000 };
+enum { KV_LEN_MAX = 8192, FFN = 3072, ROWS_MAX = 1024 };
 
 /* ---- timing ---- */
 
@@ -64,160 +66,117 @@ bool kernel_bench_wants_dtype(const struct kernel_bench *b, enum dtype dtype, bo
     return b->args->dtype ? !strcasecmp(b->args->dtype, dtype_name(dtype)) : by_default;
 }
 
-int kernel_bench_print(const struct kernel_bench *b, const struct kernel_figure *f) {
-    const double gbs = f->bytes / f->ns, gops = f->ops / f->ns;
-    const double of_read = b->read_gbs > 0 ? 100 * gbs / b->read_gbs : 0;
-    const double of_peak = f->peak > 0 ? 100 * gops / f->peak : 0;
-    char line[512];
-    const int n = snprintf(
-        line, sizeof line,
-        b->args->json
-            ? "{\"bench\": \"kernels\", \"op\": \"%s\", \"shape\": \"%s\", \"dtype\": \"%s\", "
-              "\"T\": %u, \"ns\": %.0f, \"bytes\": %.0f, \"gbs\": %.2f, \"read_percent\": %.1f, "
-              "\"gops\": %.2f, \"peak_percent\": %.1f%s}\n"
-            : "%-9s %-18s %-5s %5u %12.0f ns %11.0f B %8.2f GB/s %6.1f %% %9.2f GOP/s %5.1f %%%s\n",
-        f->op, f->shape, f->dtype, f->n_rows, f->ns, f->bytes, gbs, of_read, gops, of_peak,
-        f->extra ? f->extra : "");
-    return command_write(line, (size_t)n);
-}
-
-static int print_limits(const struct kernel_bench *b) {
-    enum cpu_isa best = CPU_ISA_REF;
-    for (enum cpu_isa isa = 0; isa < CPU_ISA_COUNT; isa++)
-        if (cpu_has_isa(isa)) best = isa;
-    const double *peak = b->peak[best];
-    char line[1024];
-    const int n = snprintf(
-        line, sizeof line,
-        b->args->json
-            ? "{\"bench\": \"kernels\", \"threads\": %u, \"isa\": \"%s\", \"read_gbs\": %.2f, "
-              "\"f32_peak_gops\": %.1f, \"bf16_peak_gops\": %.1f, \"i8_peak_gops\": %.1f, "
-              "\"kernels\": \"%.600s\"}\n"
-            : "%u threads, %s: read %.2f GB/s, peaks f32 %.1f, bf16 %.1f, int8 %.1f "
-              "GOP/s\n%.600s\n",
-        device_n_threads(b->device), cpu_isa_name(best), b->read_gbs, peak[0], peak[2], peak[3],
-        device_kernels(b->device));
-    return command_write(line, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1);
-}
-
-/* ---- operations row by row, and embed ---- */
-
-struct rows_bench {
-    struct device *device;
-    struct rmsnorm_args norm;
-    struct silu_mul_args silu;
-    struct embed_args embed;
-    int32_t *ids; /* [ROWS_MAX] */
-    float *block; /* gate, up, out, norm's weights */
-    size_t block_bytes;
-};
-
-static void end_step(struct device *device) {
-    if (device->ops->step_submit(device) == RADISH_OK) (void)!device->ops->step_wait(device);
-}
-
-static void run_norm(void *user) {
-    struct rows_bench *r = user;
-    r->device->ops->step_begin(r->device);
-    r->device->ops->rmsnorm(r->device, &r->norm);
-    end_step(r->device);
-}
-
-static void run_silu(void *user) {
-    struct rows_bench *r = user;
-    r->device->ops->step_begin(r->device);
-    r->device->ops->silu_mul(r->device, &r->silu);
-    end_step(r->device);
-}
-
-static void run_embed(void *user) {
-    struct rows_bench *r = user;
-    for (uint32_t i = 0; i < r->embed.n_rows; i++) /* other rows of the matrix every time */
-        r->ids[i] = (int32_t)(((uint32_t)r->ids[i] + 7919) % 16384);
-    r->device->ops->step_begin(r->device);
-    r->device->ops->embed(r->device, &r->embed);
-    end_step(r->device);
-}
-
-static bool fill_rows(struct rows_bench *r, const struct kernel_bench *b) {
-    const size_t n = (size_t)ROWS_MAX * FFN;
-    r->device = b->device;
-    r->block_bytes = (3 * n + FFN) * sizeof(float);
-    r->block = mem_aligned_alloc(r->block_bytes);
-    r->ids = calloc(ROWS_MAX, sizeof *r->ids);
-    if (!r->block || !r->ids) return false;
-    for (size_t i = 0; i < 3 * n + FFN; i++) r->block[i] = (float)(i % 503) / 251.0f - 1.0f;
-    for (uint32_t i = 0; i < ROWS_MAX; i++) r->ids[i] = (int32_t)(i * 13 % 16384);
-    float *gate = r->block, *up = gate + n, *out = up + n, *w = out + n;
-    r->norm = (struct rmsnorm_args){
-        .x = gate, .w = w, .y = out, .x_stride = HIDDEN, .y_stride = HIDDEN, .width = HIDDEN};
-    r->norm.eps = 1e-6f;
-    r->silu = (struct silu_mul_args){
-        .gate = gate, .up = up, .out = out, .width = FFN, .in_stride = FFN, .out_stride = FFN};
-    r->embed =
-        (struct embed_args){.token_ids = r->ids, .out = out, .out_stride = HIDDEN, .scale = 1.0f};
-    return true;
-}
-
-static bool wants_op(const struct kernel_bench *b, const char *op) {
+bool kernel_bench_wants_op(const struct kernel_bench *b, const char *op) {
     return !b->args->op || !strcmp(b->args->op, op);
 }
 
-static int run_row_ops(const struct kernel_bench *b, struct rows_bench *r) {
-    const struct {
-        const char *op, *shape, *dtype;
-        void (*fn)(void *);
-        uint32_t *n_rows;
-        double bytes, ops; /* of a row */
-    } ops[] = {
-        {"rmsnorm", "1024", "f32", run_norm, &r->norm.n_rows, 8.0 * HIDDEN, 4.0 * HIDDEN},
-        {"silu_mul", "3072", "f32", run_silu, &r->silu.n_rows, 12.0 * FFN, 0},
-        {"embed", "16384 x 1024", "bf16", run_embed, &r->embed.n_rows, 6.0 * HIDDEN, 0},
-    };
-    int rc = -1;
-    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
-        if (!wants_op(b, ops[i].op) || (b->args->dtype && strcasecmp(b->args->dtype, ops[i].dtype)))
-            continue;
-        for (uint32_t n = 1; n <= ROWS_MAX && rc < 0; n *= 4) {
-            struct timed timed = {.fn = ops[i].fn, .user = r};
-            *ops[i].n_rows = n;
-            kernel_bench_time(&timed, 1, BUDGET_MS / 3);
-            const struct kernel_figure figure = {.op = ops[i].op,
-                                                 .shape = ops[i].shape,
-                                                 .dtype = ops[i].dtype,
-                                                 .n_rows = n,
-                                                 .ns = timed.median_ns,
-                                                 .bytes = n * ops[i].bytes,
-                                                 .ops = n * ops[i].ops,
-                                                 .peak = b->peak[CPU_ISA_AVX2][0]};
-            rc = kernel_bench_print(b, &figure);
+/* The operand format (an index) that weights of a type are multiplied in. */
+static uint32_t find_format(enum dtype dtype) {
+    const enum pack_format format = pack_format_for(dtype, RADISH_PRECISION_FAST);
+    return format == PACK_RAW ? 0 : (uint32_t)format - PACK_F32;
+}
+
+const struct kernel_row *kernel_bench_row(const struct kernel_bench *b, enum kernel_op op,
+                                          enum dtype dtype) {
+    char reason[160];
+    return registry_find(&b->registry, op, 1u << find_format(dtype), /*shape=*/NULL, reason,
+                         sizeof reason);
+}
+
+double kernel_bench_peak(const struct kernel_bench *b, enum kernel_op op, enum dtype dtype) {
+    const struct kernel_row *row = kernel_bench_row(b, op, dtype);
+    return row ? b->peak[row->isa][op == KERNEL_OP_MATMUL ? find_format(dtype) : 0] : 0;
+}
+
+/* The name of the kernel that computes a figure, from its operation and type. */
+static const char *find_kernel(const struct kernel_bench *b, const struct kernel_figure *f) {
+    for (enum kernel_op op = 0; op < KERNEL_OP_COUNT; op++) {
+        if (strcmp(kernel_op_name(op), f->op) != 0) continue;
+        for (int t = 0; t < RADISH_DTYPE_COUNT; t++) {
+            if (strcmp(dtype_name((enum dtype)t), f->dtype) != 0) continue;
+            const struct kernel_row *row = kernel_bench_row(b, op, (enum dtype)t);
+            return row ? row->name : "";
         }
     }
+    return "";
+}
+
+static void append_json(struct buf *line, const struct kernel_bench *b,
+                        const struct kernel_figure *f, const double shown[4]) {
+    buf_printf(line,
+               "{\"bench\": \"kernels\", \"op\": \"%s\", \"kernel\": \"%s\", \"shape\": \"%s\", "
+               "\"dtype\": \"%s\", \"T\": %u, \"ns\": %.0f, \"min_ns\": %.0f, \"bytes\": %.0f, "
+               "\"gbs\": %.2f, \"read_percent\": %.1f, \"gops\": %.2f, \"peak_percent\": %.1f",
+               f->op, find_kernel(b, f), f->shape, f->dtype, f->n_rows, f->ns, f->min_ns, f->bytes,
+               shown[0], shown[1], shown[2], shown[3]);
+    if (f->onednn_ns > 0)
+        buf_printf(line, ", \"onednn_ns\": %.0f, \"of_onednn\": %.3f", f->onednn_ns, f->of_onednn);
+    buf_printf(line, "%s}\n", f->extra ? f->extra : "");
+}
+
+static void append_csv(struct buf *line, const struct kernel_bench *b,
+                       const struct kernel_figure *f, const double shown[4]) {
+    buf_printf(line, "%s,%s,%s,%s,%u,%.0f,%.0f,%.0f,%.2f,%.1f,%.2f,%.1f,", f->op, find_kernel(b, f),
+               f->shape, f->dtype, f->n_rows, f->ns, f->min_ns, f->bytes, shown[0], shown[1],
+               shown[2], shown[3]);
+    if (f->onednn_ns > 0) buf_printf(line, "%.0f,%.3f", f->onednn_ns, f->of_onednn);
+    if (f->onednn_ns <= 0) buf_append_char(line, ',');
+    const char *extra = f->extra ? f->extra + strspn(f->extra, " ") : "";
+    buf_printf(line, *extra ? ",\"%s\"\n" : ",%s\n", extra);
+}
+
+static void append_text(struct buf *line, const struct kernel_bench *b,
+                        const struct kernel_figure *f, const double shown[4]) {
+    const char *kernel = find_kernel(b, f), *variant = strstr(kernel, "__");
+    buf_printf(line,
+               "%-9s %-18s %-5s %5u %12.0f ns %11.0f B %8.2f GB/s %6.1f %% %9.2f GOP/s %5.1f %%  "
+               "%-10s",
+               f->op, f->shape, f->dtype, f->n_rows, f->ns, f->bytes, shown[0], shown[1], shown[2],
+               shown[3], variant ? variant + 2 : kernel);
+    if (f->onednn_ns > 0)
+        buf_printf(line, "  oneDNN %.0f ns, radish %.2f times as fast", f->onednn_ns, f->of_onednn);
+    buf_printf(line, "%s\n", f->extra ? f->extra : "");
+}
+
+int kernel_bench_print(const struct kernel_bench *b, const struct kernel_figure *f) {
+    const double gbs = f->bytes / f->ns, gops = f->ops / f->ns;
+    const double shown[4] = {gbs, b->read_gbs > 0 ? 100 * gbs / b->read_gbs : 0, gops,
+                             f->peak > 0 ? 100 * gops / f->peak : 0};
+    struct buf line;
+    buf_init(&line, 4096);
+    if (b->args->json)
+        append_json(&line, b, f, shown);
+    else if (b->args->csv)
+        append_csv(&line, b, f, shown);
+    else
+        append_text(&line, b, f, shown);
+    const int rc = line.failed ? command_fail("out of memory") : command_write(line.data, line.len);
+    buf_deinit(&line);
     return rc;
 }
 
-/* The embedding is tied: gathered from the panels that are multiplied with. */
-static int bench_row_ops(const struct kernel_bench *b) {
-    struct rows_bench r = {0};
-    struct radish_error err = {0};
-    struct weight *w = NULL;
-    uint16_t *matrix = calloc((size_t)16384 * HIDDEN, sizeof *matrix);
-    const struct weight_desc desc = {.name = "embedding",
-                                     .dtype = RADISH_DTYPE_BF16,
-                                     .n_out = 16384,
-                                     .n_in = HIDDEN,
-                                     .data = matrix,
-                                     .is_gathered = true,
-                                     .is_multiplied = true};
-    int rc = matrix && fill_rows(&r, b) ? -1 : command_fail("out of memory");
-    if (rc < 0 && b->device->ops->weight_create(b->device, &desc, &w, &err) != RADISH_OK)
-        rc = command_fail("%s", err.msg);
-    r.embed.w = w;
-    if (rc < 0) rc = run_row_ops(b, &r);
-    b->device->ops->weight_destroy(b->device, w);
-    mem_aligned_free(r.block, r.block_bytes);
-    free(r.ids);
-    free(matrix);
+static const char csv_columns[] = "op,kernel,shape,dtype,T,ns,min_ns,bytes,gbs,read_percent,gops,"
+                                  "peak_percent,onednn_ns,of_onednn,details\n";
+
+static int print_limits(const struct kernel_bench *b) {
+    const double *peak = b->peak[b->best_isa];
+    struct buf text;
+    buf_init(&text, 8192);
+    buf_printf(
+        &text,
+        b->args->json  ? "{\"bench\": \"kernels\", \"threads\": %u, \"isa\": \"%s\", "
+                         "\"read_gbs\": %.2f, \"f32_peak_gops\": %.1f, \"bf16_peak_gops\": "
+                         "%.1f, \"i8_peak_gops\": %.1f, \"onednn\": \"%s\", \"kernels\": "
+                         "\"%s\"}\n"
+        : b->args->csv ? "# threads %u, isa %s, read_gbs %.2f, f32_peak_gops %.1f, bf16_peak_gops "
+                         "%.1f, i8_peak_gops %.1f, onednn %s, kernels %s\n"
+                       : "%u threads, %s: read %.2f GB/s, peaks f32 %.1f, bf16 %.1f, int8 %.1f "
+                         "GOP/s; oneDNN: %s\n%s\n",
+        device_n_threads(b->device), cpu_isa_name(b->best_isa), b->read_gbs, peak[0], peak[2],
+        peak[3], b->args->beside ? onednn_describe() : "not measured", device_kernels(b->device));
+    if (b->args->csv) buf_append_str(&text, csv_columns);
+    const int rc = text.failed ? command_fail("out of memory") : command_write(text.data, text.len);
+    buf_deinit(&text);
     return rc;
 }
 
@@ -225,36 +184,35 @@ static int bench_row_ops(const struct kernel_bench *b) {
 
 static int run_tables(const struct kernel_bench *b) {
     int rc = print_limits(b);
-    if (rc < 0 && wants_op(b, "rope_kv_store")) rc = bench_kernels_rope(b);
-    if (rc < 0 && wants_op(b, "matmul")) rc = bench_kernels_matmul(b);
-    if (rc < 0 && wants_op(b, "attention")) rc = bench_kernels_attention(b);
-    if (rc < 0 && (wants_op(b, "rmsnorm") || wants_op(b, "silu_mul") || wants_op(b, "embed")))
-        rc = bench_row_ops(b);
-    return rc;
+    if (rc < 0 && kernel_bench_wants_op(b, "rope_kv_store")) rc = bench_kernels_rope(b);
+    if (rc < 0 && kernel_bench_wants_op(b, "matmul")) rc = bench_kernels_matmul(b);
+    if (rc < 0 && kernel_bench_wants_op(b, "attention")) rc = bench_kernels_attention(b);
+    return rc < 0 ? bench_kernels_rows(b) : rc;
 }
 
-static int check_names(const struct args *args) {
-    static const struct {
-        const char *op, *dtypes;
-    } narrow[] = {{"rope_kv_store", "F32, F16, BF16"},
-                  {"attention", "F32, F16, BF16"},
-                  {"rmsnorm", "F32"},
-                  {"silu_mul", "F32"},
-                  {"embed", "BF16"}};
-    const struct command *command = command_by_bit(COMMAND_BENCH);
-    bool is_known = !args->dtype;
+static int check_dtype(const struct command *command, const struct args *args) {
+    bool is_known = false;
     for (int t = 0; t < RADISH_DTYPE_COUNT && !is_known; t++)
         is_known =
             !strcasecmp(args->dtype, dtype_name((enum dtype)t)) && dtype_can_read((enum dtype)t);
     if (!is_known)
         return args_refuse(command, "--dtype %.40s: must be one of %s", args->dtype,
                            dtype_readable_names());
-    for (size_t i = 0; args->op && i < sizeof narrow / sizeof *narrow; i++)
-        if (args->dtype && !strcmp(args->op, narrow[i].op) &&
-            !strcasestr(narrow[i].dtypes, args->dtype))
-            return args_refuse(command, "--dtype %.40s: %s is measured in %s", args->dtype,
-                               args->op, narrow[i].dtypes);
-    return -1;
+    if (!args->op || !strcmp(args->op, "matmul") || !strcmp(args->op, "embed")) return -1;
+    const bool is_kv = !strcmp(args->op, "rope_kv_store") || !strcmp(args->op, "attention");
+    const char *dtypes = is_kv ? "F32, F16, BF16" : "F32";
+    if (strcasestr(dtypes, args->dtype)) return -1;
+    return args_refuse(command, "--dtype %.40s: %s is measured in %s", args->dtype, args->op,
+                       dtypes);
+}
+
+static int check_names(const struct args *args) {
+    const struct command *command = command_by_bit(COMMAND_BENCH);
+    if (args->json && args->csv) return args_refuse(command, "--json and --csv: one of them");
+    if (args->beside && !onednn_describe())
+        return args_refuse(command, "--beside onednn: this radish is built without oneDNN "
+                                    "(cmake -DRADISH_ONEDNN=ON, package libdnnl-dev)");
+    return args->dtype ? check_dtype(command, args) : -1;
 }
 
 int bench_kernels(const struct args *args) {
@@ -265,6 +223,8 @@ int bench_kernels(const struct args *args) {
                                            .n_kernels = args->engine.n_kernels};
     int rc = check_names(args);
     if (rc >= 0) return rc;
+    for (enum cpu_isa isa = 0; isa < CPU_ISA_COUNT; isa++)
+        if (cpu_has_isa(isa)) b.best_isa = isa;
     if (registry_init(&b.registry, options.kernels, options.n_kernels, &err) != RADISH_OK ||
         device_open("cpu", &options, &b.device, &err) != RADISH_OK)
         return command_fail_error("--kernel", &err);

@@ -12,6 +12,10 @@
 
 struct onednn_product;
 
+/* Version and instruction set that oneDNN uses: "2.6.3 avx512_core_bf16"; NULL: not built in.
+ * Static. */
+const char *onednn_describe(void);
+
 /* Up to rows_max rows times [n_out, n_in] in bf16, f32 or (any quantised type) int8, with enough
  * matrices in turn to fill weight_bytes. NULL: not built in, no memory, or oneDNN has no such
  * product on this processor. */
@@ -20,7 +24,7 @@ struct onednn_product *onednn_product_create(struct device *device, enum dtype d
                                              uint64_t weight_bytes);
 void onednn_product_destroy(struct onednn_product *product);
 
-/* Prepares for n_rows rows; false: cannot. */
+/* Prepares for n_rows rows and multiplies once; false: cannot, or the product is wrong. */
 bool onednn_product_set_rows(struct onednn_product *product, uint32_t n_rows);
 void onednn_product_run(void *product); /* one call; of struct timed */
 

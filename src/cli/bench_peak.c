@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "kernel/cpu/tile_loops.h"
 
 #include <string.h>
 
@@ -21,6 +22,9 @@ enum { READ_PARTS = 512, READ_WINDOWS = 4, READS = 28, PASSES = 31, ROUNDS = 200
 #if defined(__x86_64__)
 #include <immintrin.h>
 #define TARGET(isa) __attribute__((target(isa), noinline))
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#define TARGET(isa) __attribute__((noinline)) /* all processors have it */
 #endif
 
 /* Keeps a value alive, so that what made it is not removed. */
@@ -49,17 +53,19 @@ TARGET("avx2") static void read_avx2(const uint64_t *p, size_t n) {
 }
 #endif
 
-static void read_part(void *user, uint32_t item, uint32_t worker) {
-    (void)worker;
-    const size_t n = READ_BYTES / READ_PARTS / sizeof(uint64_t);
-    const uint64_t *p = (const uint64_t *)user + item * n;
+void peak_read(const void *p, size_t bytes) {
 #if defined(__x86_64__)
     if (cpu_has_isa(CPU_ISA_AVX2)) {
-        read_avx2(p, n);
+        read_avx2(p, bytes / sizeof(uint64_t));
         return;
     }
 #endif
-    read_plain(p, n);
+    read_plain(p, bytes / sizeof(uint64_t));
+}
+
+static void read_part(void *user, uint32_t item, uint32_t worker) {
+    (void)worker;
+    peak_read((const char *)user + item * (READ_BYTES / READ_PARTS), READ_BYTES / READ_PARTS);
 }
 
 #if defined(__x86_64__)
@@ -114,67 +120,48 @@ double peak_read_gbs(struct device *device) {
 
 /* ---- computing: each returns the operations of one round ---- */
 
-#if defined(__x86_64__)
+/* As many chains as hide the latency of two units; Arm's larger cores have four. */
+#if defined(__aarch64__)
+#define CHAINS 16
+#else
 #define CHAINS 12
+#endif
 
-TARGET("avx2,fma") static double run_fma256(uint32_t rounds) {
-    __m256 sums[CHAINS], x = _mm256_set1_ps(0.5f);
-    for (int i = 0; i < CHAINS; i++) sums[i] = _mm256_set1_ps((float)i);
-    for (uint32_t r = 0; r < rounds; r++) {
-        __asm__ volatile("" : "+x"(x));
-        for (int i = 0; i < CHAINS; i++) sums[i] = _mm256_fmadd_ps(sums[i], x, x);
+/* A loop of CHAINS chains side by side: sums[i] = step, begun at `zero`, with x in a register. */
+#define CHAIN_LOOP(name, isa, vec, zero, operand, step, ops)                                       \
+    TARGET(isa) static double name(uint32_t rounds) {                                              \
+        vec sums[CHAINS], x = operand;                                                             \
+        UNROLL for (int i = 0; i < CHAINS; i++) {                                                  \
+            sums[i] = zero;                                                                        \
+        }                                                                                          \
+        for (uint32_t r = 0; r < rounds; r++) {                                                    \
+            UNROLL for (int i = 0; i < CHAINS; i++) {                                              \
+                SETTLE(x);                                                                         \
+                sums[i] = step;                                                                    \
+                SETTLE(sums[i]);                                                                   \
+            }                                                                                      \
+        }                                                                                          \
+        return CHAINS * (ops);                                                                     \
     }
-    keep(sums);
-    return CHAINS * 8 * 2.0;
-}
 
+#if defined(__aarch64__)
+CHAIN_LOOP(run_fma128, "", float32x4_t, vdupq_n_f32((float)i), vdupq_n_f32(0.5f),
+           vfmaq_f32(sums[i], x, x), 4 * 2.0)
+#elif defined(__x86_64__)
+CHAIN_LOOP(run_fma256, "avx2,fma", __m256, _mm256_set1_ps((float)i), _mm256_set1_ps(0.5f),
+           _mm256_fmadd_ps(sums[i], x, x), 8 * 2.0)
 /* Products of bytes before VNNI: VPMADDUBSW, summed in 16 bits for as long as that goes. */
-TARGET("avx2") static double run_bytes256(uint32_t rounds) {
-    __m256i sums[CHAINS], x = _mm256_set1_epi8(1);
-    for (int i = 0; i < CHAINS; i++) sums[i] = _mm256_setzero_si256();
-    for (uint32_t r = 0; r < rounds; r++)
-        for (int i = 0; i < CHAINS; i++) {
-            __asm__ volatile("" : "+x"(x));
-            sums[i] = _mm256_add_epi16(sums[i], _mm256_maddubs_epi16(x, x));
-        }
-    keep(sums);
-    return CHAINS * 32 * 2.0;
-}
-
-TARGET("avx512f") static double run_fma512(uint32_t rounds) {
-    __m512 sums[CHAINS], x = _mm512_set1_ps(0.5f);
-    for (int i = 0; i < CHAINS; i++) sums[i] = _mm512_set1_ps((float)i);
-    for (uint32_t r = 0; r < rounds; r++) {
-        __asm__ volatile("" : "+v"(x));
-        for (int i = 0; i < CHAINS; i++) sums[i] = _mm512_fmadd_ps(sums[i], x, x);
-    }
-    keep(sums);
-    return CHAINS * 16 * 2.0;
-}
-
-TARGET("avx512f,avx512vnni") static double run_bytes512(uint32_t rounds) {
-    __m512i sums[CHAINS], x = _mm512_set1_epi8(1);
-    for (int i = 0; i < CHAINS; i++) sums[i] = _mm512_setzero_si512();
-    for (uint32_t r = 0; r < rounds; r++) {
-        __asm__ volatile("" : "+v"(x));
-        for (int i = 0; i < CHAINS; i++) sums[i] = _mm512_dpbusd_epi32(sums[i], x, x);
-    }
-    keep(sums);
-    return CHAINS * 64 * 2.0;
-}
-
-TARGET("avx512f,avx512bf16") static double run_bf16_512(uint32_t rounds) {
-    __m512 sums[CHAINS];
-    __m512i x = _mm512_set1_epi16(0x3f00);
-    for (int i = 0; i < CHAINS; i++) sums[i] = _mm512_set1_ps((float)i);
-    for (uint32_t r = 0; r < rounds; r++) {
-        __asm__ volatile("" : "+v"(x));
-        for (int i = 0; i < CHAINS; i++)
-            sums[i] = _mm512_dpbf16_ps(sums[i], (__m512bh)x, (__m512bh)x);
-    }
-    keep(sums);
-    return CHAINS * 32 * 2.0;
-}
+CHAIN_LOOP(run_bytes256, "avx2", __m256i, _mm256_setzero_si256(), _mm256_set1_epi8(1),
+           _mm256_add_epi16(sums[i], _mm256_maddubs_epi16(x, x)), 32 * 2.0)
+CHAIN_LOOP(run_vnni256, "avx2,avxvnni", __m256i, _mm256_setzero_si256(), _mm256_set1_epi8(1),
+           _mm256_dpbusd_avx_epi32(sums[i], x, x), 32 * 2.0)
+CHAIN_LOOP(run_fma512, "avx512f", __m512, _mm512_set1_ps((float)i), _mm512_set1_ps(0.5f),
+           _mm512_fmadd_ps(sums[i], x, x), 16 * 2.0)
+CHAIN_LOOP(run_vnni512, "avx512f,avx512vnni", __m512i, _mm512_setzero_si512(), _mm512_set1_epi8(1),
+           _mm512_dpbusd_epi32(sums[i], x, x), 64 * 2.0)
+CHAIN_LOOP(run_bf16_512, "avx512f,avx512bf16", __m512, _mm512_set1_ps((float)i),
+           _mm512_castsi512_ps(_mm512_set1_epi16(0x3f00)),
+           _mm512_dpbf16_ps(sums[i], (__m512bh)x, (__m512bh)x), 32 * 2.0)
 
 /* Tiles 0 to 3 are sums, 4 to 7 operands: 16 rows of 64 bytes each. */
 TARGET("amx-tile,amx-bf16") static double run_tiles(uint32_t rounds) {
@@ -203,6 +190,9 @@ TARGET("amx-tile,amx-bf16") static double run_tiles(uint32_t rounds) {
     return 4 * 16 * 16 * 32 * 2.0 / 16;
 }
 
+#endif
+
+#if defined(__x86_64__) || defined(__aarch64__)
 typedef double (*loop_fn)(uint32_t rounds);
 
 static void run_loop(void *user, uint32_t item, uint32_t worker) {
@@ -235,12 +225,19 @@ void peak_measure(struct device *device, double peak_out[CPU_ISA_COUNT][KERNEL_F
         enum cpu_isa isa;
         uint32_t formats;
         loop_fn loop;
-    } loops[] = {{CPU_ISA_AVX2, KERNEL_KV, run_fma256},
-                 {CPU_ISA_AVX2, KERNEL_I8 | KERNEL_I4, run_bytes256},
-                 {CPU_ISA_AVX512, KERNEL_KV, run_fma512},
-                 {CPU_ISA_AVX512VNNI, KERNEL_I8 | KERNEL_I4, run_bytes512},
-                 {CPU_ISA_AVX512BF16, KERNEL_BF16, run_bf16_512},
-                 {CPU_ISA_AMX, KERNEL_BF16, run_tiles}};
+    } loops[] = {
+#if defined(__aarch64__)
+        {CPU_ISA_NEON, KERNEL_KV, run_fma128},
+#else
+        {CPU_ISA_AVX2, KERNEL_KV, run_fma256},
+        {CPU_ISA_AVX2, KERNEL_I8 | KERNEL_I4, run_bytes256},
+        {CPU_ISA_AVXVNNI, KERNEL_I8 | KERNEL_I4, run_vnni256},
+        {CPU_ISA_AVX512, KERNEL_KV, run_fma512},
+        {CPU_ISA_AVX512VNNI, KERNEL_I8 | KERNEL_I4, run_vnni512},
+        {CPU_ISA_AVX512BF16, KERNEL_BF16, run_bf16_512},
+        {CPU_ISA_AMX, KERNEL_BF16, run_tiles},
+#endif
+    };
     memset(peak_out, 0, sizeof(double[CPU_ISA_COUNT][KERNEL_FORMATS]));
     for (size_t i = 0; i < sizeof loops / sizeof *loops; i++)
         if (cpu_has_isa(loops[i].isa))
