@@ -2,27 +2,36 @@
  *
  * Shapes and batches are those of the table that the system we follow has published (heads / KV
  * heads / head_dim), with the real one of Qwen3-0.6B, and T from 1, where decoding lives. The
- * unfused one is the registry's: --kernel rope_kv_store=unfused. The floor moves as many bytes at
- * the same places and computes next to nothing: Q's row is read and written back, the pool's rows
- * are filled from the first bytes of K and V; with all threads or one, whichever is faster.
+ * unfused one is the registry's, as --kernel rope_kv_store=unfused would have it, called on the
+ * same threads (threads of a second device would spin while the first one works). The floor moves
+ * as many bytes at the same places and computes next to nothing: Q's row is read and written back,
+ * the pool's rows are filled from the first bytes of K and V; with all threads or one, whichever is
+ * faster.
  *
+ * A call takes less than a microsecond at T = 1, and a few per cent are the question: the four are
+ * timed in rounds of short slices, and what counts is their ratio within a round (bench_compare.c).
  * Q, K and V are warm, as the products before have left them; slots move on from call to call
  * through a pool that no cache holds, as they do from layer to layer of a model. */
 #include "bench_kernels.h"
 
 #include "base/mem.h"
+#include "bench_compare.h"
 #include "command.h"
+#include "kernel/cpu/device_cpu.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { T_MAX = 1024, POSITION = 1000, BUDGET_MS = 12 };
+enum { FUSED, UNFUSED, COPY_SERIAL, COPY_PARALLEL, N_COMPARED };
 #define POOL_BYTES ((size_t)64 << 20)
 
 struct rope_bench {
     const struct kernel_bench *b;
-    struct device *unfused;
+    struct cpu_device *device;
+    struct registry unfused; /* its choices */
+    const struct kernel_row *rows[2];
     struct rope_kv_store_args args;
     int32_t *slots;
     uint32_t n_slots, next_slot;
@@ -38,22 +47,16 @@ static void move_on(struct rope_bench *r) {
     r->next_slot += r->args.n_rows;
 }
 
-static void run_on(struct rope_bench *r, struct device *device) {
-    move_on(r);
-    device->ops->step_begin(device);
-    device->ops->rope_kv_store(device, &r->args);
-    if (device->ops->step_submit(device) != RADISH_OK) return;
-    (void)!device->ops->step_wait(device);
-}
-
 static void run_fused(void *user) {
     struct rope_bench *r = user;
-    run_on(r, r->b->device);
+    move_on(r);
+    cpu_rope_kv_store(r->device, r->rows[FUSED], &r->args);
 }
 
 static void run_unfused(void *user) {
     struct rope_bench *r = user;
-    run_on(r, r->unfused);
+    move_on(r);
+    cpu_rope_kv_store(r->device, r->rows[UNFUSED], &r->args);
 }
 
 static void copy_row(const struct rope_bench *r, uint32_t row) {
@@ -84,33 +87,55 @@ static void copy_in_parallel(void *user) {
 }
 
 static int print_row(const struct rope_bench *r, const char *shape, enum dtype dtype,
-                     const struct timed timed[4]) {
-    const struct timed *fused = &timed[0], *unfused = &timed[1];
-    const double floor_ns =
-        timed[2].median_ns < timed[3].median_ns ? timed[2].median_ns : timed[3].median_ns;
-    char line[400];
-    const int n =
-        snprintf(line, sizeof line,
-                 r->b->args->json
-                     ? "{\"bench\": \"kernels\", \"op\": \"rope_kv_store\", \"shape\": \"%s\", "
-                       "\"dtype\": \"%s\", \"T\": %u, \"fused_ns\": %.0f, \"unfused_ns\": %.0f, "
-                       "\"floor_ns\": %.0f, \"fused_min_ns\": %.0f, \"unfused_min_ns\": %.0f}\n"
-                     : "rope_kv_store %-10s %-5s %5u  %10.0f %10.0f %10.0f %8.0f %8.0f\n",
-                 shape, dtype_name(dtype), r->args.n_rows, fused->median_ns, unfused->median_ns,
-                 floor_ns, fused->min_ns, unfused->min_ns);
-    return command_write(line, (size_t)n);
+                     const struct compared *c) {
+    const struct rope_kv_store_args *a = &r->args;
+    const struct compared *fused = &c[FUSED], *unfused = &c[UNFUSED];
+    const double *serial_ns = &c[COPY_SERIAL].median_ns, *parallel_ns = &c[COPY_PARALLEL].median_ns;
+    const double floor_ns = *serial_ns < *parallel_ns ? *serial_ns : *parallel_ns;
+    char extra[300];
+    snprintf(
+        extra, sizeof extra,
+        r->b->args->json
+            ? ", \"fused_ns\": %.0f, \"unfused_ns\": %.0f, \"floor_ns\": %.0f, "
+              "\"unfused_ratio\": %.4f, \"unfused_quartiles\": [%.4f, %.4f]"
+            : "  fused %.0f, unfused %.0f, floor %.0f ns; unfused to fused %.3f (%.3f to %.3f)",
+        fused->median_ns, unfused->median_ns, floor_ns, unfused->ratio, unfused->ratio_low,
+        unfused->ratio_high);
+    const double floats = 2.0 * a->q_stride + a->k_stride + a->v_stride;
+    const struct kernel_figure figure = {
+        .op = "rope_kv_store",
+        .shape = shape,
+        .dtype = dtype_name(dtype),
+        .n_rows = a->n_rows,
+        .ns = fused->median_ns,
+        .min_ns = fused->min_ns,
+        .bytes = a->n_rows * (floats * sizeof(float) + 2.0 * (double)r->row_bytes),
+        .extra = extra};
+    return kernel_bench_print(r->b, &figure);
+}
+
+static const struct kernel_row *find_row(const struct registry *registry, enum dtype dtype) {
+    const uint32_t format = dtype == RADISH_DTYPE_F32   ? KERNEL_F32
+                            : dtype == RADISH_DTYPE_F16 ? KERNEL_F16
+                                                        : KERNEL_BF16;
+    char reason[120];
+    return registry_find(registry, KERNEL_OP_ROPE_KV_STORE, format, /*shape=*/NULL, reason,
+                         sizeof reason);
 }
 
 static int run_shape(struct rope_bench *r, const char *shape, enum dtype dtype) {
     int rc = -1;
+    r->rows[FUSED] = find_row(&r->b->registry, dtype);
+    r->rows[UNFUSED] = find_row(&r->unfused, dtype);
+    if (!r->rows[FUSED] || !r->rows[UNFUSED]) return command_fail("no rope_kv_store for the type");
     for (uint32_t n_rows = 1; n_rows <= T_MAX && rc < 0; n_rows *= 2) {
-        struct timed timed[4] = {{.fn = run_fused, .user = r},
-                                 {.fn = run_unfused, .user = r},
-                                 {.fn = copy_serially, .user = r},
-                                 {.fn = copy_in_parallel, .user = r}};
+        struct compared compared[N_COMPARED] = {{.fn = run_fused, .user = r},
+                                                {.fn = run_unfused, .user = r},
+                                                {.fn = copy_serially, .user = r},
+                                                {.fn = copy_in_parallel, .user = r}};
         r->args.n_rows = n_rows;
-        kernel_bench_time(timed, 4, BUDGET_MS);
-        rc = print_row(r, shape, dtype, timed);
+        bench_compare(compared, N_COMPARED, BUDGET_MS, device_n_threads(r->b->device) == 1);
+        rc = print_row(r, shape, dtype, compared);
     }
     return rc;
 }
@@ -180,18 +205,13 @@ static int run_dtype(struct rope_bench *r, enum dtype dtype) {
 int bench_kernels_rope(const struct kernel_bench *b) {
     static const enum dtype dtypes[] = {RADISH_DTYPE_F32, RADISH_DTYPE_F16, RADISH_DTYPE_BF16};
     static const char *const choice = "rope_kv_store=unfused";
-    const struct device_options options = {
-        .n_threads = device_n_threads(b->device), .kernels = &choice, .n_kernels = 1};
-    struct rope_bench r = {.b = b};
+    struct rope_bench r = {.b = b, .device = (struct cpu_device *)(void *)b->device};
     struct radish_error err = {0};
-    if (device_open("cpu", &options, &r.unfused, &err) != RADISH_OK)
+    if (registry_init(&r.unfused, &choice, 1, &err) != RADISH_OK)
         return command_fail_error("--kernel", &err);
-    static const char head[] = "op            shape      dtype     T    fused_ns unfused_ns   "
-                               "floor_ns    (min)    (min)\n";
-    int rc = b->args->json ? -1 : command_write(head, sizeof head - 1);
+    int rc = -1;
     for (size_t i = 0; i < 3 && rc < 0; i++)
         if (kernel_bench_wants_dtype(b, dtypes[i], dtypes[i] == RADISH_DTYPE_BF16))
             rc = run_dtype(&r, dtypes[i]);
-    device_close(r.unfused);
     return rc;
 }

@@ -1,5 +1,5 @@
 """radish bench: figures as a table, or as JSON lines."""
-import contextlib, json, os, re, signal, subprocess
+import contextlib, csv, json, os, re, signal, subprocess
 
 import pytest
 
@@ -37,6 +37,24 @@ def test_bench_kernels_prints_rope_fused_unfused_and_a_floor(ok):
     assert sorted({row["shape"] for row in rows}) == ["16/2/64", "16/8/128", "32/8/128"]
     assert {(row["op"], row["dtype"]) for row in rows} == {("rope_kv_store", "BF16")}
     assert all(row[name] > 0 for row in rows for name in ("fused_ns", "unfused_ns", "floor_ns"))
+    for row in rows:
+        low, high = row["unfused_quartiles"]
+        assert 0 < low <= row["unfused_ratio"] <= high
+    # Four passes are more work than one: where calls are short, no disturbance hides that from most rows.
+    assert sum(row["unfused_ratio"] > 1 for row in rows if row["T"] <= 16) >= 12
+
+
+@pytest.mark.skipif("RADISH_LONG" not in os.environ, reason="half a minute: set RADISH_LONG")
+def test_bench_kernels_reads_attention_through_slots_beside_a_contiguous_twin(radish):
+    command = [radish.program, "bench", "kernels", "--op", "attention", "--threads", "1", "--json"]
+    lines = subprocess.run(command, capture_output=True, check=True, timeout=600).stdout.splitlines()
+    rows = [json.loads(line) for line in lines[1:]]
+    assert [row["shape"] for row in rows if row["T"] == 16] == ["16x1 at 511", "16x1 at 2047"]
+    for row in rows:
+        assert row["gops"] > 0 and row["gbs"] > 0 and row["runs_quartiles"][0] <= row["runs_ratio"]
+        assert all(row[f"{name}_ns"] > 0 for name in ("contiguous", "runs", "scattered", "read_contiguous", "read_scattered"))
+    decodes = [row for row in rows if row["T"] <= 16]
+    assert sorted(row["runs_ratio"] for row in decodes)[len(decodes) // 2] < 1.25
 
 
 def test_bench_kernels_holds_an_operation_against_the_limits_of_the_machine(ok):
@@ -49,7 +67,43 @@ def test_bench_kernels_holds_an_operation_against_the_limits_of_the_machine(ok):
         assert abs(row["read_percent"] - 100 * row["bytes"] / row["ns"] / limits["read_gbs"]) < 1
 
 
+def test_bench_kernels_measures_every_operation_that_has_kernels(ok, refused):
+    limits = ok("bench", "kernels", "--op", "keep_rows", "--threads", "1", "--json").splitlines()[0]
+    kernels = dict(choice.split("=") for choice in json.loads(limits)["kernels"].split())
+    choices = refused("bench", "kernels", "--op", "softmax").split("--op is one of ")[1]
+    assert kernels.keys() <= set(re.findall(r"\w+", choices)), choices
+
+
+def test_bench_kernels_names_the_kernel_of_a_row_and_prints_csv(ok):
+    lines = ok("bench", "kernels", "--op", "layernorm", "--kernel", "layernorm=ref", "--threads", "1", "--csv").splitlines()
+    assert lines[0].startswith("# threads 1, isa ")
+    rows = list(csv.DictReader(lines[1:]))
+    assert [int(row["T"]) for row in rows] == [1, 4, 16, 64, 256, 1024]
+    for row in rows:
+        assert (row["op"], row["kernel"], row["shape"], row["dtype"]) == ("layernorm", "f32_layernorm__ref", "1024", "F32")
+        assert 0 < float(row["min_ns"]) <= float(row["ns"]) and float(row["bytes"]) == 8192 * int(row["T"])
+        assert float(row["gops"]) > 0 and float(row["peak_percent"]) > 0 and row["onednn_ns"] == row["details"] == ""
+
+
+def test_bench_kernels_holds_a_group_of_products_against_its_parts(ok):
+    lines = ok("bench", "kernels", "--op", "matmul_group", "--dtype", "q4_0", "--threads", "1", "--json").splitlines()
+    rows = [json.loads(line) for line in lines[1:]]
+    assert [(row["shape"], row["T"]) for row in rows] == [(s, t) for s in ("qkv", "gate up") for t in (1, 4, 16, 64, 512)]
+    for row in rows:
+        low, high = row["parts_quartiles"]
+        assert row["parts_ns"] > 0 and 0 < low <= row["parts_ratio"] <= high and row["gops"] > 0
+
+
+def test_bench_kernels_measures_a_peer_only_where_it_is_built_in(radish):
+    done = radish("bench", "kernels", "--op", "keep_rows", "--beside", "onednn", "--threads", "1")
+    if done.returncode == 0:
+        assert re.search(rb"oneDNN: \d+\.\d+\.\d+ ", done.stdout)
+    else:
+        assert done.returncode == 2 and b"built without oneDNN" in done.stderr
+
+
 def test_bench_kernels_refuses_types_that_it_would_not_measure(refused):
+    assert "one of them" in refused("bench", "kernels", "--json", "--csv")
     assert "must be one of F32, F16" in refused("bench", "kernels", "--dtype", "q9")
     assert "rmsnorm is measured in F32" in refused("bench", "kernels", "--op", "rmsnorm", "--dtype", "q8_0")
     assert "--op is one of" in refused("bench", "kernels", "--op", "softmax")
