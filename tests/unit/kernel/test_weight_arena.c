@@ -11,6 +11,17 @@
 
 #include <cmocka.h>
 
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define WATCHED
+#endif
+#elif defined(__SANITIZE_ADDRESS__)
+#define WATCHED
+#endif
+#if defined(WATCHED)
+#include <sanitizer/asan_interface.h>
+#endif
+
 #define MB    ((size_t)1 << 20)
 #define CHUNK (64 * MB)
 
@@ -92,6 +103,22 @@ static void test_what_a_full_chunk_has_left_goes_back(void **state) {
     weight_arena_give(&arena, a);
 }
 
+#if defined(WATCHED)
+/* What the heap's redzones would do: a read behind a weight is an error in builds that look. */
+static void test_nothing_but_weights_may_be_read_where_that_is_watched(void **state) {
+    (void)state;
+    struct weight_arena arena = {.policy = {0}};
+    uint8_t *a = weight_arena_take(&arena, 1001), *b = weight_arena_take(&arena, 8);
+
+    assert_null(__asan_region_is_poisoned(a, 1001));
+    assert_ptr_equal(__asan_region_is_poisoned(a, 1002), a + 1001);
+    assert_true(__asan_address_is_poisoned(b - 1));
+    assert_true(__asan_address_is_poisoned(b + 8));
+    weight_arena_give(&arena, a);
+    weight_arena_give(&arena, b);
+}
+#endif
+
 static void test_a_size_that_no_memory_has_is_null(void **state) {
     (void)state;
     struct weight_arena arena = {.policy = {0}};
@@ -106,6 +133,9 @@ int main(void) {
         cmocka_unit_test(test_small_weights_share_huge_pages),
         cmocka_unit_test(test_a_chunk_goes_with_its_last_weight),
         cmocka_unit_test(test_what_a_full_chunk_has_left_goes_back),
+#if defined(WATCHED)
+        cmocka_unit_test(test_nothing_but_weights_may_be_read_where_that_is_watched),
+#endif
         cmocka_unit_test(test_a_size_that_no_memory_has_is_null),
     };
     return cmocka_run_group_tests_name("weight_arena", tests, NULL, NULL);
