@@ -1,6 +1,7 @@
 /* One prompt, many ways to compute it, the same bits: cold, in any chunks, warm from any cut, alone
  * and in company in mixed phases, sent back and resumed, evicted and recomputed, as one of several
- * choices, with one thread and two; for each family and both precisions.
+ * choices, with one thread and two; for each family and both precisions, and for weights that are
+ * quantised while they are loaded.
  *
  * The base is a request alone, without a cache, its prompt in one chunk, one thread. Every row's
  * logits of the prompt are compared bit for bit; of the answer, the ids and the log probability of
@@ -35,6 +36,7 @@ struct family {
     const char *name;
     char path[512];
     enum radish_precision precision;
+    const char *quantization; /* while it is loaded; or NULL */
     int32_t prompts[PROMPTS][TOKENS];
     uint32_t n_tokens[PROMPTS];
     struct record base[PROMPTS];
@@ -111,6 +113,7 @@ static void check(const struct record *record, const struct record *base, const 
 static struct radish_engine_options options_of(uint32_t n_threads, uint32_t chunk) {
     return (struct radish_engine_options){.n_threads = n_threads,
                                           .precision = family->precision,
+                                          .quantization = family->quantization,
                                           .kv_tokens_max = 4000,
                                           .context_tokens = 128,
                                           .chunk_tokens = chunk,
@@ -270,8 +273,13 @@ static void flip_one_bit_of_a_cached_slot(uint32_t position) {
     size_t bytes;
     unsigned char *v =
         runner_slot_address(engine->runner, /*layer=*/0, /*is_v=*/true, slot, &bytes);
-    size_t dtype_bytes = engine->plan.runner.kv_dtype == RADISH_DTYPE_F32 ? 4 : 2;
-    v[dtype_bytes - 2] ^= 0x40; /* the highest bit of a mantissa */
+    /* The highest bit of a mantissa: smaller ones may be rounded away where activations are int8.
+     */
+    switch (engine->plan.runner.kv_dtype) {
+    case RADISH_DTYPE_F32: v[2] ^= 0x40; break;
+    case RADISH_DTYPE_F16: v[1] ^= 0x02; break;
+    default: v[0] ^= 0x40; break;
+    }
 }
 
 static void check_that_a_flipped_bit_shows(void) {
@@ -327,16 +335,25 @@ int main(void) {
     static const char *const folders[] = {"llama",  "qwen3",    "qwen2",
                                           "gemma2", "gpt_neox", "exaone4"};
     enum { N_COMMITTED = 2, N_FAMILIES = sizeof folders / sizeof *folders };
-    static struct family families[2 * N_FAMILIES];
-    static char names[2 * N_FAMILIES][32];
-    struct CMUnitTest tests[2 * N_FAMILIES];
-    for (uint32_t i = 0; i < 2 * N_FAMILIES; i++) {
-        const char *folder = folders[i / 2];
-        snprintf(names[i], sizeof names[i], "%s %s", folder, i % 2 ? "exact" : "fast");
+    static const struct {
+        const char *folder, *quantization;
+    } quantised[] = {{"llama", "q8_0"}, {"qwen3", "q4_1"}};
+    enum { N_QUANTISED = 2, N_TESTS = 2 * N_FAMILIES + N_QUANTISED };
+    static struct family families[N_TESTS];
+    static char names[N_TESTS][32];
+    struct CMUnitTest tests[N_TESTS];
+    for (uint32_t i = 0; i < N_TESTS; i++) {
+        const bool is_quantised = i >= 2 * N_FAMILIES;
+        const char *folder = is_quantised ? quantised[i - 2 * N_FAMILIES].folder : folders[i / 2];
+        const char *mode = i % 2 ? "exact" : "fast";
+        if (is_quantised)
+            mode = families[i].quantization = quantised[i - 2 * N_FAMILIES].quantization;
+        snprintf(names[i], sizeof names[i], "%s %s", folder, mode);
         families[i].name = names[i];
-        families[i].precision = i % 2 ? RADISH_PRECISION_EXACT : RADISH_PRECISION_FAST;
+        families[i].precision =
+            i % 2 && !is_quantised ? RADISH_PRECISION_EXACT : RADISH_PRECISION_FAST;
         snprintf(families[i].path, sizeof families[i].path, "%s/models/%s",
-                 i / 2 < N_COMMITTED ? TEST_DATA : golden_conformance(), folder);
+                 is_quantised || i / 2 < N_COMMITTED ? TEST_DATA : golden_conformance(), folder);
         char *real = realpath(families[i].path, NULL);
         if (real) snprintf(families[i].path, sizeof families[i].path, "%s", real);
         free(real);

@@ -15,6 +15,7 @@ struct session_options {
     uint32_t page_size; /* 0: 1 */
     const char *kernels[4];
     uint32_t n_kernels;
+    struct weights_options weights;
 };
 
 struct session {

@@ -123,6 +123,21 @@ static void test_senseless_options_name_their_flag(void **state) {
     refuse(&options, MB(1 << 10), RADISH_E_INVALID, "chunked-prefill-size", "1073741824");
     options = (struct radish_engine_options){.request_timeout_seconds = -1};
     refuse(&options, MB(1 << 10), RADISH_E_INVALID, "request-timeout", "negative");
+    options = (struct radish_engine_options){.quantization = "awq"};
+    refuse(&options, MB(1 << 10), RADISH_E_INVALID, "quantization", "'awq' is not one of q8_0");
+}
+
+static void test_quantised_weights_leave_more_to_the_pool(void **state) {
+    (void)state;
+    struct radish_engine_options options = {.requests_running_max = 4, .chunk_tokens = 16};
+    struct engine_plan plain = make_ok(&options, MB(4));
+    char name[] = "Q4_0";
+    options.quantization = name;
+    struct engine_plan quantised = make_ok(&options, MB(4));
+    memset(name, '?', 4);
+    assert_string_equal(quantised.options.quantization, "q4_0"); /* not the caller's text */
+    assert_true(quantised.weight_bytes < plain.weight_bytes / 2);
+    assert_true(quantised.n_usable > plain.n_usable);
 }
 
 static void test_the_plan_is_one_line(void **state) {
@@ -145,6 +160,7 @@ int main(void) {
         cmocka_unit_test(test_a_pool_of_asked_size_is_that_size_or_refused),
         cmocka_unit_test(test_too_little_memory_is_refused_with_need_and_have),
         cmocka_unit_test(test_senseless_options_name_their_flag),
+        cmocka_unit_test(test_quantised_weights_leave_more_to_the_pool),
         cmocka_unit_test(test_the_plan_is_one_line),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
