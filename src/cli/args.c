@@ -204,8 +204,9 @@ static const struct flag flags[] = {
     {"nodes", 0, KIND_U64, COMMAND_BENCH, AT(n_nodes_max), 0, 1000, 16777216, NULL, "N", "1000000",
      NULL, "radix: the largest tree measured; a million nodes take about 300 MB"},
     {"op", 0, KIND_WORD, COMMAND_BENCH, AT(op), 0, 0, 0,
-     "rope_kv_store|matmul|attention|embed|rmsnorm|layernorm|silu_mul|activate|soft_cap", "OP",
-     NULL, "all of them", "kernels: only this operation"},
+     "rope_kv_store|matmul|matmul_group|attention|embed|prepare|rmsnorm|layernorm|silu_mul|"
+     "activate|soft_cap|keep_rows",
+     "OP", NULL, "all of them", "kernels: only this operation"},
     {"csv", 0, KIND_SWITCH, COMMAND_BENCH, AT(csv), 0, 0, 0, NULL, NULL, NULL, NULL,
      "kernels: print a line of comma-separated values for each figure"},
     {"beside", 0, KIND_WORD, COMMAND_BENCH, AT(beside), 0, 0, 0, "onednn", "PEER", NULL, "nobody",

@@ -12,6 +12,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/rng.h"
 #include "bench.h"
 #include "bench_onednn.h"
 #include "command.h"
@@ -58,6 +59,19 @@ void kernel_bench_time(struct timed *timed, uint32_t n, uint32_t budget_ms) {
         timed[i].median_ns = samples[i][n_samples / 2];
         timed[i].min_ns = samples[i][0];
     }
+}
+
+uint8_t *kernel_bench_matrix(enum dtype dtype, uint32_t n_out, uint32_t n_in) {
+    uint64_t row_bytes;
+    if (!dtype_row_bytes(dtype, n_in, &row_bytes)) return NULL;
+    const size_t bytes = (size_t)row_bytes * n_out;
+    uint8_t *data = malloc(bytes);
+    if (!data) return NULL;
+    for (size_t i = 0; i < bytes; i++) data[i] = (uint8_t)(rng_u64(1, i / 8) >> i % 8 * 8);
+    const size_t step = dtype_is_quantised(dtype) ? 1 : dtype_block_bytes(dtype);
+    for (size_t i = step - 1; i < bytes; i += step)
+        data[i] = (uint8_t)(step == 1 ? data[i] & 0xBF : (data[i] & 0x81) | 0x3C);
+    return data;
 }
 
 /* ---- rows ---- */
@@ -186,6 +200,7 @@ static int run_tables(const struct kernel_bench *b) {
     int rc = print_limits(b);
     if (rc < 0 && kernel_bench_wants_op(b, "rope_kv_store")) rc = bench_kernels_rope(b);
     if (rc < 0 && kernel_bench_wants_op(b, "matmul")) rc = bench_kernels_matmul(b);
+    if (rc < 0 && kernel_bench_wants_op(b, "matmul_group")) rc = bench_kernels_group(b);
     if (rc < 0 && kernel_bench_wants_op(b, "attention")) rc = bench_kernels_attention(b);
     return rc < 0 ? bench_kernels_rows(b) : rc;
 }
@@ -198,7 +213,9 @@ static int check_dtype(const struct command *command, const struct args *args) {
     if (!is_known)
         return args_refuse(command, "--dtype %.40s: must be one of %s", args->dtype,
                            dtype_readable_names());
-    if (!args->op || !strcmp(args->op, "matmul") || !strcmp(args->op, "embed")) return -1;
+    if (!args->op || !strncmp(args->op, "matmul", 6) || !strcmp(args->op, "embed") ||
+        !strcmp(args->op, "prepare"))
+        return -1;
     const bool is_kv = !strcmp(args->op, "rope_kv_store") || !strcmp(args->op, "attention");
     const char *dtypes = is_kv ? "F32, F16, BF16" : "F32";
     if (strcasestr(dtypes, args->dtype)) return -1;

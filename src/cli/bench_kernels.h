@@ -47,6 +47,10 @@ struct timed {
 /* All of them in turns; about `budget_ms` for each. */
 void kernel_bench_time(struct timed *timed, uint32_t n, uint32_t budget_ms);
 
+/* A matrix in the file's form, of random bytes, of which the top one of every number makes it small
+ * and no denormal; NULL: no memory. The caller frees it. */
+uint8_t *kernel_bench_matrix(enum dtype dtype, uint32_t n_out, uint32_t n_in);
+
 /* ---- rows ---- */
 
 bool kernel_bench_wants_dtype(const struct kernel_bench *b, enum dtype dtype, bool by_default);
@@ -77,6 +81,7 @@ int kernel_bench_print(const struct kernel_bench *b, const struct kernel_figure 
 
 int bench_kernels_rope(const struct kernel_bench *b);
 int bench_kernels_matmul(const struct kernel_bench *b);
+int bench_kernels_group(const struct kernel_bench *b);
 int bench_kernels_attention(const struct kernel_bench *b);
 int bench_kernels_rows(const struct kernel_bench *b); /* all others */
 

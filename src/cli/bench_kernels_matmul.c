@@ -8,7 +8,6 @@
 #include "bench_kernels.h"
 
 #include "base/log.h"
-#include "base/rng.h"
 #include "bench_compare.h"
 #include "bench_onednn.h"
 #include "command.h"
@@ -37,20 +36,6 @@ static void run_matmul(void *user) {
     m->device->ops->matmul(m->device, &m->args);
     if (m->device->ops->step_submit(m->device) == RADISH_OK)
         (void)!m->device->ops->step_wait(m->device);
-}
-
-/* Random bytes, of which the top byte of every number makes it small and no denormal. */
-static uint8_t *make_matrix(enum dtype dtype, uint32_t n_out, uint32_t n_in) {
-    uint64_t row_bytes;
-    if (!dtype_row_bytes(dtype, n_in, &row_bytes)) return NULL;
-    const size_t bytes = (size_t)row_bytes * n_out;
-    uint8_t *data = malloc(bytes);
-    if (!data) return NULL;
-    for (size_t i = 0; i < bytes; i++) data[i] = (uint8_t)(rng_u64(1, i / 8) >> i % 8 * 8);
-    const size_t step = dtype_is_quantised(dtype) ? 1 : dtype_block_bytes(dtype);
-    for (size_t i = step - 1; i < bytes; i += step)
-        data[i] = (uint8_t)(step == 1 ? data[i] & 0xBF : (data[i] & 0x81) | 0x3C);
-    return data;
 }
 
 /* Times n rows; with a peer that can do them, in turns with it. */
@@ -108,7 +93,7 @@ static int run_shape(const struct kernel_bench *b, enum dtype dtype, uint32_t n_
     char shape[32];
     uint64_t bytes = 0;
     snprintf(shape, sizeof shape, "%u x %u", n_out, n_in);
-    uint8_t *data = make_matrix(dtype, n_out, n_in);
+    uint8_t *data = kernel_bench_matrix(dtype, n_out, n_in);
     const size_t n_x = (size_t)512 * n_in, n_y = (size_t)512 * (n_out < 100000 ? n_out : 20000);
     float *x = malloc(n_x * sizeof *x), *y = malloc(n_y * sizeof *y);
     const struct weight_desc desc = {.name = shape,

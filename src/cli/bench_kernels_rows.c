@@ -3,8 +3,8 @@
  * Activations are warm, as they are in a model, so these may beat the memory's limit; only embed
  * reads memory: other rows of the vocabulary at every call, out of the panels of a tied embedding
  * or, "raw", from a matrix that is only gathered. soft_cap is measured as on logits, activate as
- * GELU times a gate, layernorm with a bias. T counts tokens; the norm of Q's heads has 16 rows a
- * token.
+ * GELU times a gate, layernorm with a bias, keep_rows moves every second row, prepare makes rows
+ * what the products of a type read. T counts tokens; the norm of Q's heads has 16 rows a token.
  *
  * Bytes are those of the rows read and written (of the weights of a norm none: they stay in the
  * first cache). Operations are counted in the formulas of scalar_exp.h and scalar_gelu.h, an FMA as
@@ -14,6 +14,7 @@
 
 #include "base/mem.h"
 #include "command.h"
+#include "kernel/cpu/cpu_activations.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,9 +33,13 @@ struct rows_bench {
     struct silu_mul_args silu;
     struct activate_args activate;
     struct soft_cap_args cap;
+    struct keep_rows_args keep;
     struct embed_args embed;
-    int32_t *ids; /* [ROWS_MAX] */
-    float *block; /* in, gate, out, a norm's weights and bias */
+    struct act_rows prepared;
+    uint32_t n_prepared;
+    int32_t *ids;   /* [ROWS_MAX] */
+    uint32_t *kept; /* [ROWS_MAX] */
+    float *block;   /* in, gate, out, a norm's weights and bias */
     size_t block_bytes;
 };
 
@@ -56,6 +61,7 @@ RUN(run_layernorm, layernorm, layernorm)
 RUN(run_silu, silu_mul, silu)
 RUN(run_activate, activate, activate)
 RUN(run_cap, soft_cap, cap)
+RUN(run_keep, keep_rows, keep)
 RUN(gather, embed, embed)
 #undef RUN
 
@@ -73,9 +79,13 @@ static bool fill(struct rows_bench *r, struct device *device) {
     r->block_bytes = n_block * sizeof(float);
     r->block = mem_aligned_alloc(r->block_bytes);
     r->ids = calloc(ROWS_MAX, sizeof *r->ids);
-    if (!r->block || !r->ids) return false;
+    r->kept = calloc(ROWS_MAX, sizeof *r->kept);
+    if (!r->block || !r->ids || !r->kept) return false;
     for (size_t i = 0; i < n_block; i++) r->block[i] = (float)(i % 503) / 251.0f - 1.0f;
-    for (uint32_t i = 0; i < ROWS_MAX; i++) r->ids[i] = (int32_t)(i * 131 % N_VOCAB);
+    for (uint32_t i = 0; i < ROWS_MAX; i++) {
+        r->ids[i] = (int32_t)(i * 131 % N_VOCAB);
+        r->kept[i] = 2 * i + 1;
+    }
     float *x = r->block, *gate = x + n_x, *out = gate + n, *w = out + n, *bias = w + FFN;
     r->norm = (struct rmsnorm_args){.x = x,
                                     .w = w,
@@ -104,6 +114,7 @@ static bool fill(struct rows_bench *r, struct device *device) {
                                          .out_stride = FFN,
                                          .kind = ACTIVATION_GELU};
     r->cap = (struct soft_cap_args){.x = x, .width = N_VOCAB, .stride = N_VOCAB, .cap = 30.0f};
+    r->keep = (struct keep_rows_args){.x = x, .rows = r->kept, .width = HIDDEN, .stride = HIDDEN};
     r->embed =
         (struct embed_args){.token_ids = r->ids, .out = out, .out_stride = HIDDEN, .scale = 1.0f};
     return true;
@@ -152,10 +163,60 @@ static int run_f32_cases(const struct kernel_bench *b, struct rows_bench *r) {
          (GELU_OPS + 1.0) * FFN},
         {"soft_cap", "151936", run_cap, &r->cap.n_rows, 1, LOGITS_ROWS_MAX, 8.0 * N_VOCAB,
          (TANH_OPS + 2.0) * N_VOCAB},
+        {"keep_rows", "1024", run_keep, &r->keep.n_rows, 1, ROWS_MAX, 8.0 * HIDDEN, 0},
     };
     int rc = -1;
     for (size_t i = 0; i < sizeof cases / sizeof *cases && rc < 0; i++)
         if (kernel_bench_wants_op(b, cases[i].op)) rc = run_case(b, r, &cases[i], RADISH_DTYPE_F32);
+    return rc;
+}
+
+/* ---- prepare: rows of activations as products read them ---- */
+
+/* One of so many parts of the rows as there are threads. */
+static void prepare_part(void *user, uint32_t item, uint32_t worker) {
+    (void)worker;
+    struct rows_bench *r = user;
+    const uint32_t n_items = device_n_threads(r->device), n = r->n_prepared;
+    for (uint32_t row = n * item / n_items; row < n * (item + 1) / n_items; row++)
+        activations_prepare(&r->prepared, row, r->norm.x + (size_t)row * HIDDEN);
+}
+
+static void run_prepare(void *user) {
+    struct rows_bench *r = user;
+    if (r->n_prepared == 1)
+        activations_prepare(&r->prepared, 0, r->norm.x);
+    else
+        device_parallel(r->device, device_n_threads(r->device), prepare_part, r);
+}
+
+static int run_prepare_of(const struct kernel_bench *b, struct rows_bench *r, enum dtype dtype) {
+    struct radish_error err = {0};
+    struct weight *w = NULL;
+    uint8_t *matrix = kernel_bench_matrix(dtype, PANEL_ROWS, HIDDEN);
+    const struct weight_desc desc = {.name = "prepare",
+                                     .dtype = dtype,
+                                     .n_out = PANEL_ROWS,
+                                     .n_in = HIDDEN,
+                                     .data = matrix,
+                                     .is_multiplied = true};
+    int rc = matrix ? -1 : command_fail("out of memory");
+    if (rc < 0 && b->device->ops->weight_create(b->device, &desc, &w, &err) != RADISH_OK)
+        rc = command_fail("%s", err.msg);
+    free(matrix);
+    if (rc < 0 && activations_bytes(w, 1)) { /* else rows are read as they are */
+        const struct row_case c = {"prepare",
+                                   "1024",
+                                   run_prepare,
+                                   &r->n_prepared,
+                                   1,
+                                   ROWS_MAX,
+                                   4.0 * HIDDEN + (double)activations_bytes(w, ROWS_MAX) / ROWS_MAX,
+                                   0};
+        activations_place(w, ROWS_MAX, (uint8_t *)r->norm.y, &r->prepared);
+        rc = run_case(b, r, &c, dtype);
+    }
+    b->device->ops->weight_destroy(b->device, w);
     return rc;
 }
 
@@ -191,7 +252,8 @@ static int run_embed_of(const struct kernel_bench *b, struct rows_bench *r, enum
     return rc;
 }
 
-static int run_embed_cases(const struct kernel_bench *b, struct rows_bench *r) {
+/* What depends on the type of a weight. */
+static int run_typed_cases(const struct kernel_bench *b, struct rows_bench *r) {
     int rc = -1;
     for (int t = 0; t < RADISH_DTYPE_COUNT && rc < 0; t++) {
         const enum dtype dtype = (enum dtype)t;
@@ -200,7 +262,9 @@ static int run_embed_cases(const struct kernel_bench *b, struct rows_bench *r) {
         if (!dtype_can_read(dtype) || !kernel_bench_wants_dtype(b, dtype, is_usual) ||
             !dtype_row_bytes(dtype, HIDDEN, &row_bytes))
             continue;
-        rc = run_embed_of(b, r, dtype, row_bytes, /*is_tied=*/true);
+        if (kernel_bench_wants_op(b, "prepare")) rc = run_prepare_of(b, r, dtype);
+        if (!kernel_bench_wants_op(b, "embed")) continue;
+        if (rc < 0) rc = run_embed_of(b, r, dtype, row_bytes, /*is_tied=*/true);
         if (rc < 0) rc = run_embed_of(b, r, dtype, row_bytes, /*is_tied=*/false);
     }
     return rc;
@@ -210,8 +274,9 @@ int bench_kernels_rows(const struct kernel_bench *b) {
     struct rows_bench r = {0};
     int rc = fill(&r, b->device) ? -1 : command_fail("out of memory");
     if (rc < 0 && kernel_bench_wants_dtype(b, RADISH_DTYPE_F32, true)) rc = run_f32_cases(b, &r);
-    if (rc < 0 && kernel_bench_wants_op(b, "embed")) rc = run_embed_cases(b, &r);
+    if (rc < 0) rc = run_typed_cases(b, &r);
     mem_aligned_free(r.block, r.block_bytes);
     free(r.ids);
+    free(r.kept);
     return rc;
 }
