@@ -96,11 +96,7 @@ INLINE vec vec_keep(vec x, uint32_t key, uint32_t first, uint32_t end, vec other
 }
 
 INLINE float vec_sum16(const vec *sums) {
-    const __m256 low = _mm512_castps512_ps256(sums[0]);
-    const __m256 s8 = _mm256_add_ps(low, _mm512_extractf32x8_ps(sums[0], 1));
-    const __m128 s4 = _mm_add_ps(_mm256_castps256_ps128(s8), _mm256_extractf128_ps(s8, 1));
-    const __m128 s2 = _mm_add_ps(s4, _mm_movehl_ps(s4, s4));
-    return _mm_cvtss_f32(_mm_add_ss(s2, _mm_shuffle_ps(s2, s2, 1)));
+    return avx512_sum16(sums[0]);
 }
 
 #include "lanes_attention.h"

@@ -3,10 +3,9 @@
  *
  * As avx2_rope.c; tails are masked, which costs nothing here. VCVTNEPS2BF16 is not used where there
  * is one: it takes denormals for zeros, dtype_f32_to_bf16() does not. */
+#include "avx512_exp.h"
 #include "cpu_kernel.h"
 #include "tile_loops.h"
-
-#include <immintrin.h>
 
 enum { LANES = 16 };
 typedef __m512 vec;
@@ -17,16 +16,12 @@ typedef __m512 vec;
 #define vec_add   _mm512_add_ps
 #define vec_sub   _mm512_sub_ps
 
-INLINE __mmask16 first_lanes(uint32_t n) {
-    return (__mmask16)((1u << n) - 1);
-}
-
 INLINE vec vec_load_n(const float *p, uint32_t n) {
-    return _mm512_maskz_loadu_ps(first_lanes(n), p);
+    return _mm512_maskz_loadu_ps(avx512_mask(n), p);
 }
 
 INLINE void vec_store_n(float *p, uint32_t n, vec x) {
-    _mm512_mask_storeu_ps(p, first_lanes(n), x);
+    _mm512_mask_storeu_ps(p, avx512_mask(n), x);
 }
 
 INLINE vec vec_swap(vec x) {
@@ -73,7 +68,7 @@ INLINE void store_n(void *pool, size_t at, enum dtype dtype, vec x, uint32_t n) 
     if (dtype == RADISH_DTYPE_F32)
         vec_store_n((float *)pool + at, n, x);
     else
-        _mm256_mask_storeu_epi16((uint16_t *)pool + at, first_lanes(n), to_half(x, dtype));
+        _mm256_mask_storeu_epi16((uint16_t *)pool + at, avx512_mask(n), to_half(x, dtype));
 }
 
 #include "lanes_rope.h"
