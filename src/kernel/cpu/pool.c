@@ -27,7 +27,11 @@
  *
  * Spinning is bounded by time, not by rounds: a pause instruction takes 40 cycles on one processor
  * and 140 on the next. The bound is about what a wake-up costs (bench_pool), which is never worse
- * than twice the best choice made in hindsight.
+ * than twice the best choice made in hindsight. After the first few microseconds the spinner also
+ * offers its CPU at each look (sched_yield): on a busy machine the one it waits for may be on the
+ * same CPU, ready to run, and would get it only when the spinner sleeps. Where nobody else wants
+ * the CPU that is a short system call. (Measured with two threads on two CPUs under a load of 20:
+ * a fork and join 0.4 instead of 57 us, decoding 1.35 times as fast; 2026-11-30.)
  *
  * Pinning: worker i sits on its own physical core of the affinity mask, only where there are enough
  * of them and at least four; otherwise the scheduler knows better (on two cores, two programs that
@@ -47,9 +51,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* SPIN_NS: a wake-up took 10 to 70 us on a virtual machine of two cores (2026-11-30). The clock is
- * looked at once in SPIN_ROUNDS pauses. */
-enum { SPIN_NS = 50000, SPIN_ROUNDS = 32, PIN_CORES_MIN = 4 };
+/* SPIN_NS: a wake-up took 10 to 70 us on a virtual machine of two cores (2026-11-30).
+ * SPIN_ALONE_NS: longer than most gaps inside a step, short beside what an operation takes. The
+ * clock is looked at once in SPIN_ROUNDS pauses. */
+enum { SPIN_NS = 50000, SPIN_ALONE_NS = 4000, SPIN_ROUNDS = 32, PIN_CORES_MIN = 4 };
 
 #define RUN_OPEN   0x80000000u
 #define RUN_INSIDE 0x7fffffffu
@@ -122,14 +127,17 @@ typedef bool (*is_over_fn)(uint64_t run, uint32_t seen);
 static uint64_t spin(struct pool *p, is_over_fn is_over, uint32_t seen) {
     uint64_t run = atomic_load_explicit(&p->run, memory_order_acquire);
     if (!p->manners.spins || is_over(run, seen)) return run;
-    const uint64_t end = clock_ns() + SPIN_NS;
+    const uint64_t begin = clock_ns();
+    uint64_t now = begin;
     do {
+        if (now - begin > SPIN_ALONE_NS) sched_yield();
         for (uint32_t i = 0; i < SPIN_ROUNDS; i++) {
             relax();
             run = atomic_load_explicit(&p->run, memory_order_acquire);
             if (is_over(run, seen)) return run;
         }
-    } while (clock_ns() < end);
+        now = clock_ns();
+    } while (now - begin < SPIN_NS);
     return run;
 }
 
