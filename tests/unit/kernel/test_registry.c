@@ -49,7 +49,9 @@ static void test_every_operation_has_a_plain_c_kernel_for_every_format(void **st
         strcat(strcat(choice, kernel_op_name(op)), "=ref");
         const struct registry r = make_registry(choice);
         const bool is_kv = op == KERNEL_OP_ATTENTION || op == KERNEL_OP_ROPE_KV_STORE;
-        for (uint32_t f = 0; f < (is_kv ? 3 : KERNEL_FORMATS); f++)
+        /* f32 and f16 weights read rows as they are: nothing is prepared. */
+        const uint32_t first = op == KERNEL_OP_PREPARE ? 2 : 0;
+        for (uint32_t f = first; f < (is_kv ? 3 : KERNEL_FORMATS); f++)
             assert_non_null(strstr(find_name(&r, op, 1u << f, NULL), "__ref"));
     }
 }
@@ -121,6 +123,21 @@ static void test_unfused_forces_the_best_variant_that_is(void **state) {
         assert_string_equal(find_name(&r, KERNEL_OP_ROPE_KV_STORE, 1u << f, NULL), unfused);
         assert_string_equal(find_name(&automatic, KERNEL_OP_ROPE_KV_STORE, 1u << f, NULL), fused);
     }
+}
+
+/* A group of products has no plain C variant of its own that is fused: ref and unfused are one. */
+static void test_ref_switches_the_fusion_of_products_off(void **state) {
+    (void)state;
+    static const char *const choices[] = {"matmul_group=ref", "matmul_group=unfused",
+                                          "matmul_group=any_f32_matmul_group__ref_unfused"};
+    const struct registry automatic = make_registry(NULL);
+    for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
+        const struct registry r = make_registry(choices[i]);
+        assert_string_equal(find_name(&r, KERNEL_OP_MATMUL_GROUP, KERNEL_F32, NULL),
+                            "any_f32_matmul_group__ref_unfused");
+    }
+    assert_string_equal(find_name(&automatic, KERNEL_OP_MATMUL_GROUP, KERNEL_F32, NULL),
+                        "any_f32_matmul_group__ref_fused");
 }
 
 static void test_unknown_choices_are_refused_with_the_list(void **state) {
@@ -264,6 +281,7 @@ int main(void) {
         cmocka_unit_test(test_a_forced_variant_is_chosen_for_its_operation_only),
         cmocka_unit_test(test_a_full_name_forces_only_the_formats_it_reads),
         cmocka_unit_test(test_unfused_forces_the_best_variant_that_is),
+        cmocka_unit_test(test_ref_switches_the_fusion_of_products_off),
         cmocka_unit_test(test_unknown_choices_are_refused_with_the_list),
         cmocka_unit_test(test_a_shape_that_the_best_kernel_lacks_falls_back_with_a_reason),
         cmocka_unit_test(test_a_device_tells_its_kernels_and_why),
