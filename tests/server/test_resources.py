@@ -1,16 +1,18 @@
 """What a server takes of the machine: no processor while it is idle, memory as planned, pages as asked for."""
+import ctypes
 import glob
 import json
 import os
 import re
 import shutil
 import struct
+import subprocess
 import sys
 import time
 
 import pytest
 
-from conftest import MODEL, is_sanitized, make_request, plan_bytes, read_until, rss_bytes
+from conftest import MODEL, find_program, is_sanitized, make_request, plan_bytes, read_until, rss_bytes
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 IDLE_SECONDS = float(os.environ.get("RADISH_IDLE_SECONDS", "2"))  # by hand: 10
@@ -137,6 +139,25 @@ def test_after_loading_memory_is_the_plan_in_pages_as_asked_and_not_the_file_bes
         assert is_sanitized() or huge in (None, "0")
     elif has_huge_pages():
         assert asked.startswith("huge pages of") and (huge is None or int(huge) <= int(resident))
+
+
+PR_SET_THP_DISABLE = 41
+
+
+@linux
+def test_where_huge_pages_are_off_they_are_not_insisted_on_unless_asked():
+    prctl = ctypes.CDLL(None).prctl
+    if prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0) or not os.path.exists("/sys/kernel/mm/transparent_hugepage/enabled"):
+        pytest.skip("this system has no switch for huge pages")
+
+    def run(mode):
+        command = [find_program(), "run", MODEL, "-p", "hi", "-n", "2", "--huge-pages", mode, "--log-level", "info"]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120,
+                              preexec_fn=lambda: prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0))
+
+    refused, served = run("on"), run("auto")
+    assert refused.returncode == 1 and "--huge-pages on: the system gives no transparent huge pages" in refused.stderr
+    assert served.returncode == 0 and "no huge pages (system: never)" in served.stderr, served.stderr
 
 
 @linux
