@@ -48,7 +48,7 @@ static void check_types(const char *folder) {
         const char *type;
         double bound;
     } cases[] = {{"q8_0", 0.03}, {"q6_k", 0.03}, {"q5_k", 0.16}, {"q5_1", 0.16},
-                 {"q5_0", 0.18}, {"q4_k", 0.18}, {"q4_1", 0.3}, {"q4_0", 0.32}};
+                 {"q5_0", 0.18}, {"q4_k", 0.18}, {"q4_1", 0.3},  {"q4_0", 0.32}};
     struct golden golden;
     char path[300];
     snprintf(path, sizeof path, "%s/models/%s/golden.safetensors", TEST_DATA, folder);
