@@ -2,6 +2,8 @@
 
   count_results.py [--conformance DATA] FOLDER
 
+Files RING.passed, RING.failed and RING.skipped are a ring that is one test, or that could not begin; their text says why.
+
 With --conformance (the golden data is in DATA) a program that was skipped for want of a resource counts as failed, and so does a single test
 whose reason for being skipped names the data, a model ring that ran nothing, and every golden answer that no test compared
 (conformance_coverage.py). The last line is 'N passed, N failed, N skipped'; exit status 1 when something failed.
@@ -70,8 +72,8 @@ def main():
     for path in sorted(folder.glob("*.xml")):
         if "-pytest_" not in path.name:
             results += count_ctest(path, folder)
-    for path in sorted(folder.glob("lint.*")):
-        results.append(("lint", path.suffix[1:], ""))
+    for state in ("passed", "failed", "skipped"):
+        results += [(path.stem, state, path.read_text()) for path in sorted(folder.glob(f"*.{state}"))]
     # A program that exited with 77 found a resource missing; with the data here none may be.
     results = [(n, ("failed" if data else "skipped") if s == "missing" else s, t) for n, s, t in results]
     if data:

@@ -54,6 +54,16 @@ def test_results_are_counted(results):
     assert results.count() == (0, "3 passed, 0 failed, 2 skipped")
 
 
+def test_a_ring_may_be_one_result_with_its_reason(results):
+    (results.folder / "lint.passed").touch()
+    (results.folder / "neon.skipped").write_text("skipped: no packages\n")
+    status, lines = results.run()
+    assert (status, lines[-1]) == (0, "1 passed, 0 failed, 1 skipped")
+    assert "  skipped: neon  (skipped: no packages)" in lines
+    (results.folder / "lint.failed").touch()
+    assert results.count() == (1, "1 passed, 1 failed, 1 skipped")
+
+
 def test_a_failure_anywhere_counts(results):
     results.ctest("unit", ("test_a", "run", ""), ("pytest_cli", "fail", ""))
     results.pytest("unit-pytest_cli", ("one", "passed"), ("two", "failed"))

@@ -27,6 +27,10 @@ uint64_t check_seed(void) {
     return seed;
 }
 
+bool check_is_short(void) {
+    return getenv("RADISH_TEST_SHORT") != NULL;
+}
+
 struct device *check_open_device(const char *choice, uint32_t n_threads,
                                  enum radish_precision precision) {
     const struct device_options options = {.n_threads = n_threads,

@@ -34,7 +34,6 @@ INLINE void add_input(enum pack_format format, const uint8_t *const *w, size_t k
         const float32x4_t weights = load_weights(format, w[n], k);
         UNROLL for (int m = 0; m < mr; m++) {
             sums[m][n] = neon_fma_lane(sums[m][n], weights, x[m], lane);
-            SETTLE(sums[m][n]);
         }
     }
 }

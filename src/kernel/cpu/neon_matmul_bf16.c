@@ -29,11 +29,9 @@ INLINE void add_pair(const uint8_t *const *w, size_t i, const float32x4_t *x, co
         const float32x4_t odd = vreinterpretq_f32_u32(vandq_u32(pairs, vdupq_n_u32(0xffff0000u)));
         UNROLL for (int m = 0; m < mr; m++) {
             sums[m][n] = neon_fma_lane(sums[m][n], odd, x[m], lane + 1);
-            SETTLE(sums[m][n]);
         }
         UNROLL for (int m = 0; m < mr; m++) {
             sums[m][n] = neon_fma_lane(sums[m][n], even, x[m], lane);
-            SETTLE(sums[m][n]);
         }
     }
 }

@@ -37,13 +37,21 @@ INLINE float neon_sum16(const float32x4_t *sums) {
     return vget_lane_f32(s2, 0) + vget_lane_f32(s2, 1);
 }
 
-/* sum + w * x[lane]. The instruction holds the lane: a constant where it is inlined. */
+/* sum + w * x[lane]. The instruction holds the lane: a constant where it is inlined. Not the
+ * intrinsic: gcc makes a vector of the lane of its own for the second use of it, which takes a
+ * register and an operation each and leaves none for the sums of a tile. */
+#define NEON_LANE(n)                                                                               \
+    case n:                                                                                        \
+        __asm__ volatile("fmla %0.4s, %1.4s, %2.s[" #n "]" : "+w"(sum) : "w"(w), "w"(x));          \
+        return sum
+
 INLINE float32x4_t neon_fma_lane(float32x4_t sum, float32x4_t w, float32x4_t x, const int lane) {
     switch (lane) {
-    case 0: return vfmaq_laneq_f32(sum, w, x, 0);
-    case 1: return vfmaq_laneq_f32(sum, w, x, 1);
-    case 2: return vfmaq_laneq_f32(sum, w, x, 2);
-    default: return vfmaq_laneq_f32(sum, w, x, 3);
+        NEON_LANE(0);
+        NEON_LANE(1);
+        NEON_LANE(2);
+        NEON_LANE(3);
+    default: return sum;
     }
 }
 
