@@ -9,7 +9,9 @@
  * register and are multiplied by lane; broadcasting loads would cost an operation each. f16 becomes
  * float by FCVTL.
  *
- * Bound by bandwidth for few tokens, by the FMA units from 4 on; not measured (docs/SPEED.md). */
+ * Bound by bandwidth for few tokens, by the FMA units from 4 on; not measured (docs/SPEED.md).
+ *
+ * The inlined pieces of a tile take more than seven parameters: as constants they unroll it. */
 #define KIND enum pack_format
 enum { MR_MAX = 8, NV_MAX = 16 };
 #define VECS_OF_8 2

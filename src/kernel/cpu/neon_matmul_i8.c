@@ -9,7 +9,9 @@
  *   groups          8    8    4    2         63 * 127 * 4 = 32,004, 128 * 127 * 2 = 32,512 < 32,768
  *
  * Neighbouring lanes of the 32-bit sums belong to one row; the last step adds them. A tile is four
- * (token, vector) pairs, each of two 16-bit and two 32-bit sums. */
+ * (token, vector) pairs, each of two 16-bit and two 32-bit sums.
+ *
+ * The inlined pieces of a tile take more than seven parameters: as constants they unroll it. */
 #define DOTS_ARE_SIGNED true
 enum { MR_MAX = 4, NV_MAX = 4 };
 #define VECS_OF_8 0

@@ -10,7 +10,9 @@
  *   unzipped, once per block      r0 r1 r2 r3 of t0 | of t1
  *
  * Eight tokens times half a panel share two zips among eight multiplies. A single token takes USDOT
- * by lane. Both read quants as they lie, unsigned up to 255, so nothing is flipped. */
+ * by lane. Both read quants as they lie, unsigned up to 255, so nothing is flipped.
+ *
+ * The inlined pieces of a tile take more than seven parameters: as constants they unroll it. */
 #define DOTS_ARE_SIGNED false
 enum { MR_MAX = 8, NV_MAX = 8 };
 #define VECS_OF_8 2
