@@ -490,6 +490,7 @@ static void read_apple(struct machine *m) {
     if (!m->n_cpus_allowed) m->n_cpus_allowed = 1;
     if (!m->n_cores_allowed) m->n_cores_allowed = 1;
     m->memory_total_bytes = read_sysctl("hw.memsize");
+    m->l2_bytes = read_sysctl("hw.l2cachesize");
     m->memory_available_bytes = m->memory_total_bytes / 2;
     if (host_statistics64(mach_host_self(), HOST_VM_INFO64, (host_info64_t)&vm, &count) ==
         KERN_SUCCESS)
@@ -528,6 +529,10 @@ void machine_read(struct machine *machine_out) {
 #endif
     const long online = sysconf(_SC_NPROCESSORS_ONLN);
     machine_out->n_cpus_online = online > 0 ? (uint32_t)online : machine_out->n_cpus_allowed;
+#if defined(_SC_LEVEL2_CACHE_SIZE)
+    const long l2_bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
+    if (l2_bytes > 0) machine_out->l2_bytes = (uint64_t)l2_bytes;
+#endif
 }
 
 uint32_t machine_threads_default(const struct machine *machine) {

@@ -26,6 +26,7 @@ struct machine {
     uint64_t memory_available_bytes; /* MemAvailable, or what the cgroup leaves where that is less
                                         (reclaimable file cache counts as available) */
     char cpu_name[96];               /* "AMD EPYC ...", or "" */
+    uint64_t l2_bytes;               /* second-level cache of a core; 0: not known */
     uint32_t n_nodes;                /* NUMA nodes that our memory may be on, at least 1 */
     uint64_t nodes[MACHINE_NODES_MAX / 64]; /* bit n: node n is one of them; none where unknown */
     enum machine_huge huge;

@@ -22,6 +22,8 @@ static void append_machine(const struct machine *machine, struct buf *out) {
     buf_printf(out, "  memory         %.1f GB available of %.1f GB\n",
                (double)machine->memory_available_bytes / 1e9,
                (double)machine->memory_total_bytes / 1e9);
+    if (machine->l2_bytes)
+        buf_printf(out, "  L2 cache       %.1f MB a core\n", (double)machine->l2_bytes / 1e6);
     if (machine->n_nodes > 1) buf_printf(out, "  NUMA           %u nodes\n", machine->n_nodes);
     char patterns[160];
     pattern_engine_text(patterns, sizeof patterns);

@@ -60,6 +60,7 @@ enum radish_status device_base_init(struct device_base *base, const struct devic
     machine_read(&machine);
     RADISH_TRY(pages_decide(options->huge_pages, options->numa, &machine, &base->pages, err));
     RADISH_TRY(pages_probe(&base->pages, err));
+    base->l2_bytes = machine.l2_bytes;
     pages_describe(&base->pages, &machine, base->memory, sizeof base->memory);
     const uint32_t n_threads =
         options->n_threads ? options->n_threads : machine_threads_default(&machine);

@@ -19,6 +19,7 @@ struct device_base {
     struct pool *pool;
     enum radish_precision precision;
     struct registry registry;
+    uint64_t l2_bytes;          /* second-level cache of a core; 0: not known */
     struct pages_policy pages;  /* of host memory */
     char memory[160];           /* the same in words */
     struct buf kernels, report; /* texts, made at open; report grows with notes */

@@ -115,11 +115,7 @@ INLINE void multiply_tile(const struct matmul_part *p, const struct i8_kind kind
             w += block_bytes;
         }
     }
-    UNROLL for (int m = 0; m < mr; m++) {
-        UNROLL for (int n = 0; n < np; n++) {
-            avx512_store(p, row + (uint32_t)m, panel + (uint32_t)n, sums[m][n]);
-        }
-    }
+    avx512_store_tile(p, row, panel, mr, np, sums);
 }
 
 INLINE void multiply_panels(const struct matmul_part *p, const struct i8_kind kind, uint32_t panel,

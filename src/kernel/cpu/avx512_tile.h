@@ -25,6 +25,19 @@ __attribute__((noinline, unused)) static void avx512_store(const struct matmul_p
 /* The sums of a tile of mr rows and np <= 4 panels, of which every row has 4. */
 INLINE void avx512_store_tile(const struct matmul_part *p, uint32_t row, uint32_t panel,
                               const int mr, const int np, __m512 (*sums)[4]) {
+    if (!p->bias && p->w->n_out / PANEL_ROWS >= panel + (uint32_t)np) { /* as nearly always */
+        float *y = p->y + (size_t)row * p->y_stride + (size_t)panel * PANEL_ROWS;
+        const __mmask16 old = p->accumulate ? (__mmask16)0xffff : 0;
+        UNROLL for (int m = 0; m < mr; m++, y += p->y_stride) {
+            UNROLL for (int n = 0; n < np; n++) {
+                float *at = y + n * PANEL_ROWS;
+                const __m512 sum =
+                    _mm512_mask_add_ps(sums[m][n], old, _mm512_maskz_loadu_ps(old, at), sums[m][n]);
+                _mm512_storeu_ps(at, sum);
+            }
+        }
+        return;
+    }
     UNROLL for (int m = 0; m < mr; m++) {
         UNROLL for (int n = 0; n < np; n++) {
             avx512_store(p, row + (uint32_t)m, panel + (uint32_t)n, sums[m][n]);

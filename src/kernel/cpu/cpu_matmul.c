@@ -25,9 +25,14 @@
 #include "device_cpu.h"
 
 enum {
-    PART_BYTES = 192 * 1024, /* activations of a part: well inside a 512 KiB second-level cache */
-    PARTS_PER_THREAD = 4,    /* so that a worker that lags delays little */
-    PREPARE_ROWS_MAX = 8,    /* rows an item of the preparation */
+    /* Activations of a part take so much of the second-level cache: weights pass by, so they are
+     * read from further away once a part. */
+    PART_EIGHTHS = 3,
+    PART_BYTES_MIN = 96 * 1024,
+    PART_BYTES_MAX = 1024 * 1024,
+    PART_BYTES_USUAL = 192 * 1024, /* where the cache is not known */
+    PARTS_PER_THREAD = 4,          /* so that a worker that lags delays little */
+    PREPARE_ROWS_MAX = 8,          /* rows an item of the preparation */
     PREPARE_PARTS_PER_THREAD = 2,
     AMX_ROWS = 32,           /* tokens of a block of tiles, for bf16 */
     PANELS_STEP = 4,         /* panels of the widest register tiles */
@@ -193,8 +198,16 @@ static void multiply_part(void *user, uint32_t item, uint32_t worker) {
         product->fn(&part);
 }
 
+static uint32_t find_part_bytes(const struct cpu_device *d) {
+    const uint64_t bytes = d->base.l2_bytes / 8 * PART_EIGHTHS;
+    if (!bytes) return PART_BYTES_USUAL;
+    if (bytes < PART_BYTES_MIN) return PART_BYTES_MIN;
+    return bytes > PART_BYTES_MAX ? PART_BYTES_MAX : (uint32_t)bytes;
+}
+
 /* Sizes of a part; returns how many parts there are. */
-static uint32_t cut(struct matmul_run *run, uint32_t n_threads) {
+static uint32_t cut(const struct cpu_device *d, struct matmul_run *run) {
+    const uint32_t n_threads = pool_n_threads(d->base.pool);
     uint32_t elem_bytes = 2, tile_rows = PANEL_MR_MAX, n_panels = 0, n_items = 0;
     const uint32_t n_cut = run->is_gated ? 1 : run->n_products;
     for (uint32_t i = 0; i < run->n_products; i++) {
@@ -203,7 +216,7 @@ static uint32_t cut(struct matmul_run *run, uint32_t n_threads) {
         if (a->halves) tile_rows = AMX_ROWS;
         if (i < n_cut) n_panels += run->products[i].part.n_panels;
     }
-    const uint32_t rows = PART_BYTES / (run->n_in * elem_bytes) / tile_rows * tile_rows;
+    const uint32_t rows = find_part_bytes(d) / (run->n_in * elem_bytes) / tile_rows * tile_rows;
     run->rows_per_part = rows ? rows : tile_rows;
     run->n_row_parts = divide_up(run->n_rows, run->rows_per_part);
     const uint32_t n_wanted = divide_up(PARTS_PER_THREAD * n_threads, run->n_row_parts);
@@ -224,7 +237,7 @@ static uint32_t cut(struct matmul_run *run, uint32_t n_threads) {
 
 static void multiply(struct cpu_device *d, struct matmul_run *run) {
     uint64_t ops = 0;
-    const uint32_t n_items = cut(run, pool_n_threads(d->base.pool));
+    const uint32_t n_items = cut(d, run);
     for (uint32_t i = 0; i < run->n_products; i++)
         ops += (uint64_t)run->n_rows * run->products[i].part.w->n_out * run->n_in;
     if (ops >= SERIAL_MULTIPLY_OPS)
