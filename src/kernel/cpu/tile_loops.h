@@ -4,7 +4,9 @@
 #ifndef KERNEL_CPU_TILE_LOOPS_H
 #define KERNEL_CPU_TILE_LOOPS_H
 
-#if defined(__clang__)
+#if defined(UNROLL) /* by a test that emulates the instructions, for which this would be minutes   \
+                     */
+#elif defined(__clang__)
 #define UNROLL    _Pragma("unroll")
 #define NO_UNROLL _Pragma("nounroll")
 #else
@@ -17,7 +19,8 @@
  * gcc brings forward all loads of an unrolled tile, runs out of registers and keeps the sums on the
  * stack, at half the speed. Emits nothing. (Any of the vector registers, as each compiler calls
  * them.) */
-#if defined(__aarch64__)
+#if defined(SETTLE)
+#elif defined(__aarch64__)
 #define SETTLE(x) __asm__ volatile("" : "+w"(x))
 #else
 #define SETTLE(x) __asm__ volatile("" : "+v"(x))
