@@ -613,11 +613,19 @@ char *args_to_json(const struct args *args, const struct command *command) {
 
 enum { HELP_COLUMN = 30, HELP_WIDTH = 96 };
 
+/* Length of the word, or of as many of its choices ("a|b|c") as a line holds. */
+static size_t find_piece(const char *word) {
+    const size_t length = strcspn(word, " ");
+    size_t n = length <= HELP_WIDTH - HELP_COLUMN ? 0 : HELP_WIDTH - HELP_COLUMN;
+    while (n > 0 && word[n - 1] != '|') n--;
+    return n ? n : length;
+}
+
 /* Writes `text` from HELP_COLUMN on, wrapped between words. */
 static void print_wrapped(const char *text) {
     size_t column = HELP_COLUMN;
     while (*text) {
-        size_t n = strcspn(text, " ");
+        const size_t n = find_piece(text);
         if (column > HELP_COLUMN && column + 1 + n > HELP_WIDTH) {
             printf("\n%*s", HELP_COLUMN, "");
             column = HELP_COLUMN;

@@ -62,7 +62,7 @@ def test_flags_of_serve_are_named_as_the_design_says(ok):
     design = ROOT.parent / "shared/ARCHITECTURE.md"
     if not design.exists():
         pytest.skip("no ../shared/ARCHITECTURE.md")
-    beyond = {"ssl-certfile", "ssl-keyfile", "max-connections", "receive-timeout", "tool-call-parser"}
+    beyond = {"ssl-certfile", "ssl-keyfile", "max-connections", "receive-timeout", "tool-call-parser", "huge-pages", "numa"}
     assert flags_of_help(ok("serve", "--help")) - beyond <= flag_table(design)
 
 
