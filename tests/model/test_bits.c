@@ -1,7 +1,8 @@
 /* One prompt, many ways to compute it, the same bits: cold, in any chunks, warm from any cut, alone
  * and in company in mixed phases, sent back and resumed, evicted and recomputed, as one of several
  * choices, with one thread and two; for each family and both precisions, and for weights that are
- * quantised while they are loaded.
+ * quantised while they are loaded. And for each kernel that this processor can run, forced:
+ * company in mixed phases, cold and warm, on weights and a pool that it reads.
  *
  * The base is a request alone, without a cache, its prompt in one chunk, one thread. Every row's
  * logits of the prompt are compared bit for bit; of the answer, the ids and the log probability of
@@ -16,6 +17,7 @@
 #include "cache/kv_cache_int.h"
 #include "engine/engine_int.h"
 #include "engine_client.h"
+#include "kernel/registry.h"
 #include "model/runner_int.h"
 #include "model_golden.h"
 #include "sched/sched_int.h"
@@ -37,6 +39,8 @@ struct family {
     char path[512];
     enum radish_precision precision;
     const char *quantization; /* while it is loaded; or NULL */
+    const char *kernel;       /* "OP=NAME": forced; or NULL */
+    enum radish_kv_dtype kv_dtype;
     int32_t prompts[PROMPTS][TOKENS];
     uint32_t n_tokens[PROMPTS];
     struct record base[PROMPTS];
@@ -114,6 +118,9 @@ static struct radish_engine_options options_of(uint32_t n_threads, uint32_t chun
     return (struct radish_engine_options){.n_threads = n_threads,
                                           .precision = family->precision,
                                           .quantization = family->quantization,
+                                          .kv_dtype = family->kv_dtype,
+                                          .kernels = {family->kernel},
+                                          .n_kernels = family->kernel ? 1 : 0,
                                           .kv_tokens_max = 4000,
                                           .context_tokens = 128,
                                           .chunk_tokens = chunk,
@@ -329,6 +336,77 @@ static void check_all_ways(void **state) {
     check_choices(2);
 }
 
+/* ---- with each kernel forced ---- */
+
+struct forced {
+    const struct kernel_row *row;
+    char name[80]; /* "OP=NAME" */
+};
+
+/* Weights and a pool that the row reads; false: no model of tests/data has them. */
+static bool fit_family(const struct kernel_row *row, struct family *f) {
+    const bool is_of_kv = row->op == KERNEL_OP_ATTENTION || row->op == KERNEL_OP_ROPE_KV_STORE;
+    f->precision = RADISH_PRECISION_FAST;
+    f->quantization = NULL;
+    f->kv_dtype = RADISH_KV_AUTO;
+    if (row->op == KERNEL_OP_LAYERNORM || row->op == KERNEL_OP_ACTIVATE ||
+        row->op == KERNEL_OP_SOFT_CAP)
+        return false;
+    if (is_of_kv && !(row->formats & KERNEL_BF16))
+        f->kv_dtype = row->formats & KERNEL_F16 ? RADISH_KV_F16 : RADISH_KV_F32;
+    if (is_of_kv || row->formats & KERNEL_BF16) return true;
+    if (row->formats & KERNEL_I8)
+        f->quantization = "q8_0";
+    else if (row->formats & KERNEL_I4)
+        f->quantization = "q4_1";
+    else if (row->formats & KERNEL_F32)
+        f->precision = RADISH_PRECISION_EXACT;
+    else
+        return false; /* f16 */
+    return true;
+}
+
+static void check_with_a_kernel_forced(void **state) {
+    static struct family shared;
+    const struct forced *forced = *state;
+    family = &shared;
+    family->name = family->kernel = forced->name;
+    snprintf(family->path, sizeof family->path, "%s/models/llama", TEST_DATA);
+    assert_true(fit_family(forced->row, family));
+    make_prompts();
+
+    struct radish_engine_options options = options_of(1, 16);
+    struct radish_engine_info info;
+    open_engine(&options);
+    radish_engine_info(engine, &info);
+    const char *line = strstr(info.kernels_report, forced->row->name);
+    const char *reason = line ? strstr(line, "forced by --kernel") : NULL;
+    assert_non_null(reason);
+    assert_null(memchr(line, '\n', (size_t)(reason - line)));
+    close_engine();
+
+    compute_base();
+    check_company(2, 3);
+}
+
+/* A test for each kernel that can run here; returns how many. */
+static uint32_t list_kernels(struct forced *forced, struct CMUnitTest *tests, uint32_t n_max) {
+    uint32_t n_rows, n = 0;
+    static struct family scratch;
+    const struct kernel_row *rows = registry_rows(&n_rows);
+    for (uint32_t i = 0; i < n_rows && n < n_max; i++) {
+        if (!cpu_has_isa(rows[i].isa) || !fit_family(&rows[i], &scratch)) continue;
+        forced[n].row = &rows[i];
+        snprintf(forced[n].name, sizeof forced[n].name, "%s=%s", kernel_op_name(rows[i].op),
+                 rows[i].name);
+        tests[n] = (struct CMUnitTest){.name = forced[n].name,
+                                       .test_func = check_with_a_kernel_forced,
+                                       .initial_state = &forced[n]};
+        n++;
+    }
+    return n;
+}
+
 int main(void) {
     /* Those of tests/data, and one for each piece that others have: biases; windows, soft caps and
      * norms after; LayerNorm and a parallel feed-forward part; layers without RoPE. */
@@ -361,7 +439,12 @@ int main(void) {
             .name = names[i], .test_func = check_all_ways, .initial_state = &families[i]};
     }
     for (uint32_t i = 0; i < PROMPTS; i++) clients[i] = client_create();
+    enum { N_KERNELS_MAX = 100 };
+    static struct forced forced[N_KERNELS_MAX];
+    static struct CMUnitTest kernel_tests[N_KERNELS_MAX];
+    const uint32_t n_kernels = list_kernels(forced, kernel_tests, N_KERNELS_MAX);
     int n_failed = cmocka_run_group_tests(tests, NULL, NULL);
+    n_failed += _cmocka_run_group_tests("forced kernels", kernel_tests, n_kernels, NULL, NULL);
     for (uint32_t i = 0; i < PROMPTS; i++) client_destroy(clients[i]);
     return n_failed;
 }
