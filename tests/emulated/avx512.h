@@ -1,5 +1,5 @@
-/* avx512.h - the AVX-512 intrinsics that the kernels use, on a processor that has AVX2 only: for
- * tests of kernel/cpu/avx512_*.c where there is no such machine.
+/* avx512.h - the intrinsics of AVX-512 and AVX-VNNI that the kernels use, on a processor that has
+ * AVX2 only: for tests of kernel/cpu/avx512_*.c and avxvnni_*.c where there is no such machine.
  *
  * Included before everything else (-include). SIMDe's functions take the names of most intrinsics;
  * the macros below are those it lacks. Every lane is computed as the instruction does it, FMA
@@ -137,5 +137,6 @@ static inline __m512 emulated_permute_ps(__m512 x, int order) {
 #define _mm512_cvtepi32_ps       emulated_cvtepi32_ps
 #define _mm512_extractf32x8_ps   emulated_extractf32x8_ps
 #define _mm512_permute_ps        emulated_permute_ps
+#define _mm256_dpbusd_avx_epi32  _mm256_dpbusd_epi32
 
 #endif

@@ -12,24 +12,9 @@
  *
  * The inlined pieces of a tile take more than seven parameters: as constants they unroll it. */
 #include "avx2_tile.h"
-
-#include <string.h>
+#include "vnni_kinds.h"
 
 enum { MR_MAX = 6, GROUP_BYTES = 4 * PANEL_ROWS, HALVES = 2, HALF_BYTES = 32 };
-
-/* What is known at compile time about a weight type. */
-struct i8_kind {
-    int block; /* inputs that share a scale */
-    bool has_min;
-    bool is_nibbles;      /* I4: two quants a byte */
-    bool has_half_scales; /* f16 */
-};
-
-INLINE __m256i broadcast4(const int8_t *a) {
-    int32_t quad;
-    memcpy(&quad, a, sizeof quad);
-    return _mm256_set1_epi32(quad);
-}
 
 /* Group g of a block: 4 inputs of 8 rows, the low or the high half of the panel. */
 INLINE __m256i load_group(const struct i8_kind kind, const uint8_t *w, int g, int half) {
@@ -59,7 +44,7 @@ INLINE void add_block(const struct i8_kind kind, const uint8_t *w, const struct 
         const __m256i low = load_group(kind, w, g, 0), high = load_group(kind, w, g, 1);
         UNROLL for (int m = 0; m < mr; m++) {
             const int8_t *q = act[(size_t)m * act_stride].q + part * kind.block + g * 4;
-            const __m256i quad = broadcast4(q);
+            const __m256i quad = _mm256_set1_epi32(load_quad(q));
             dots[m][0] = _mm256_dpbusd_avx_epi32(dots[m][0], low, quad);
             dots[m][1] = _mm256_dpbusd_avx_epi32(dots[m][1], high, quad);
             SETTLE(dots[m][0]);
@@ -113,45 +98,10 @@ INLINE void multiply(const struct matmul_part *p, const struct i8_kind kind) {
     }
 }
 
-/* One function per kind, so that each is compiled by itself. */
-static void multiply_q4_0(const struct matmul_part *p) {
-    multiply(p, (struct i8_kind){32, false, true, true});
-}
-
-static void multiply_q4_1(const struct matmul_part *p) {
-    multiply(p, (struct i8_kind){32, true, true, true});
-}
-
-static void multiply_q4_k(const struct matmul_part *p) {
-    multiply(p, (struct i8_kind){32, true, true, false});
-}
-
-static void multiply_32(const struct matmul_part *p) {
-    multiply(p, (struct i8_kind){32, false, false, false});
-}
-
-static void multiply_32_min(const struct matmul_part *p) {
-    multiply(p, (struct i8_kind){32, true, false, false});
-}
-
-static void multiply_16(const struct matmul_part *p) {
-    multiply(p, (struct i8_kind){16, false, false, false});
-}
-
-static void multiply_16_min(const struct matmul_part *p) {
-    multiply(p, (struct i8_kind){16, true, false, false});
-}
-
 void i4_f32_matmul__avxvnni(const struct matmul_part *p) {
-    if (!p->w->has_min)
-        multiply_q4_0(p);
-    else
-        p->w->has_half_scales ? multiply_q4_1(p) : multiply_q4_k(p);
+    multiply_i4(p);
 }
 
 void i8_f32_matmul__avxvnni(const struct matmul_part *p) {
-    if (p->w->block == 16)
-        p->w->has_min ? multiply_16_min(p) : multiply_16(p);
-    else
-        p->w->has_min ? multiply_32_min(p) : multiply_32(p);
+    multiply_i8(p);
 }
