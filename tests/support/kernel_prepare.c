@@ -11,19 +11,27 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { N_OUT = 16, N_ROWS = 5 };
+enum { N_OUT = 16, N_ROWS = 6 };
 
 static const uint32_t widths[] = {32, 64, 96, 576, 1024};
 static const uint32_t odd_widths[] = {1, 15, 16, 17, 33, 100}; /* bf16 only */
 
-/* Rows of ordinary numbers; of tiny ones; of zeros but one; of numbers that are not finite. */
+/* Rows of ordinary numbers; of tiny ones; of zeros but one; of numbers that are not finite; of ties
+ * between two integers; of ties between two bf16 numbers and what is next to them. */
 static void fill_row(float *x, uint32_t n, uint32_t row) {
     static const float strange[] = {NAN, INFINITY, -INFINITY, -NAN, 3.4e38f, 1e-45f, -1e-39f, 0.0f};
+    static const uint32_t low_halves[] = {0x8000, 0x7fff, 0x8001, 0xffff, 0};
     check_fill(x, n, 40 + row, row == 1 ? 1e-38f : 3.0f);
     for (uint32_t k = 0; k < n; k++) {
         if (row == 2) x[k] = k % 32 == 7 ? -2.5f : 0.0f;
         if (row == 3 && k % 3 == 0) x[k] = strange[k / 3 % 8];
-        if (row == 4) x[k] = (float)((int)(k % 255) - 127) * 0.5f; /* ties */
+        if (row == 4) x[k] = (float)((int)(k % 255) - 127) * 0.5f;
+        if (row == 5) {
+            uint32_t bits;
+            memcpy(&bits, &x[k], sizeof bits);
+            bits = (bits & 0xffff0000u) | low_halves[k % 5];
+            memcpy(&x[k], &bits, sizeof bits);
+        }
     }
 }
 
