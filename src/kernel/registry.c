@@ -108,14 +108,23 @@ static const struct kernel_shape ordinary_shape = {.n_out = 1024,
                                                    .v_head_dim = 64,
                                                    .rotary_dim = 64};
 
+/* Whether a row before it has the same operation and variant, for other formats. */
+static bool is_listed(uint32_t row) {
+    for (uint32_t i = 0; i < row; i++)
+        if (rows[i].op == rows[row].op &&
+            !strcmp(kernel_row_variant(&rows[i]), kernel_row_variant(&rows[row])))
+            return true;
+    return false;
+}
+
 static enum radish_status refuse_choice(const char *choice, enum kernel_op op, const char *why,
                                         struct radish_error *err) {
     char list[200] = "";
     size_t used = 0;
     for (uint32_t i = 0; i < N_ROWS && used < sizeof list; i++) {
-        if (rows[i].op != op || !cpu_has_isa(rows[i].isa)) continue;
+        if (rows[i].op != op || !cpu_has_isa(rows[i].isa) || is_listed(i)) continue;
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "",
-                                 rows[i].name);
+                                 kernel_row_variant(&rows[i]));
     }
     return error_set_field(err, RADISH_E_UNSUPPORTED, "--kernel", "%s: %s; this machine has %s",
                            choice, why, list);

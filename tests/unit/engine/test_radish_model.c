@@ -291,6 +291,7 @@ static void test_a_forced_kernel_that_does_not_exist_is_refused(void **state) {
     struct radish_error err;
     assert_int_equal(radish_engine_open(model, &options, &engine, &err), RADISH_E_UNSUPPORTED);
     assert_non_null(strstr(err.msg, "nonsense"));
+    assert_non_null(strstr(err.msg, "this machine has ref, ref32"));
     assert_null(engine);
 }
 
