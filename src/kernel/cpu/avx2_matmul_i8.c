@@ -26,7 +26,7 @@
 
 #include <string.h>
 
-enum { MR_MAX = 6, GROUP_BYTES = 4 * PANEL_ROWS };
+enum { AHEAD_BLOCKS = 4, MR_MAX = 6, GROUP_BYTES = 4 * PANEL_ROWS };
 
 /* What is known at compile time about a weight type. */
 struct i8_kind {
@@ -134,6 +134,12 @@ INLINE __m256 load_scales(const struct i8_kind kind, const uint8_t *scales, int 
     return _mm256_cvtph_ps(_mm_load_si128((const __m128i *)(const void *)(scales + 2 * i)));
 }
 
+/* One token waits for memory: blocks ahead are asked for. */
+INLINE void prefetch_block(const uint8_t *w, size_t block_bytes) {
+    for (size_t at = 0; at < block_bytes; at += 64)
+        _mm_prefetch((const char *)w + AHEAD_BLOCKS * block_bytes + at, _MM_HINT_T0);
+}
+
 /* One scale block of one panel into the sums of mr tokens; act: their blocks of 32. */
 INLINE void add_block(const struct i8_kind kind, const uint8_t *w, const struct act_block *act,
                       size_t act_stride, const int part, const int mr, __m256 *low, __m256 *high) {
@@ -177,6 +183,7 @@ INLINE void multiply_tile(const struct matmul_part *p, const struct i8_kind kind
     }
     for (size_t b = 0; b < n_blocks; b++, act++) {
         UNROLL for (int part = 0; part < ACT_BLOCK / kind.block; part++) {
+            if (mr == 1) prefetch_block(w, block_bytes);
             add_block(kind, w, act, n_blocks, part, mr, low, high);
             w += block_bytes;
         }
