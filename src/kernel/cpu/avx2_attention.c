@@ -4,23 +4,10 @@
  * Scores: 6 queries times 2 vectors of keys are 12 chains of FMAs; outputs likewise. Few queries
  * (a decode step) take 4 vectors each. A transpose reads 16 bytes of 8 keys: two keys side by side
  * in a vector, so that all its shuffles stay within halves. */
-#include "avx2_exp.h"
 #include "avx2_tile.h"
+#include "avx2_vec.h"
 
-enum { LANES = 8, WIDE_VECS = 2 };
-typedef __m256 vec;
-
-#define vec_set1  _mm256_set1_ps
-#define vec_load  _mm256_loadu_ps
-#define vec_store _mm256_storeu_ps
-#define vec_add   _mm256_add_ps
-#define vec_sub   _mm256_sub_ps
-#define vec_mul   _mm256_mul_ps
-#define vec_div   _mm256_div_ps
-#define vec_fma   _mm256_fmadd_ps
-#define vec_max   _mm256_max_ps
-#define vec_exp   avx2_exp
-#define vec_tanh  avx2_tanh
+enum { WIDE_VECS = 2 };
 
 INLINE vec vec_load_as(const char *row, enum dtype dtype) {
     if (dtype == RADISH_DTYPE_F32) return _mm256_loadu_ps((const float *)(const void *)row);

@@ -5,9 +5,7 @@
  * signed again by shifts, so that two saturating packs lose nothing; the packs work within 128-bit
  * lanes, and one permutation at the end puts the groups of four into their order. */
 #include "cpu_activations.h"
-#include "tile_loops.h"
-
-#include <immintrin.h>
+#include "x86_bytes.h"
 
 enum { VECTORS = ACT_BLOCK / 8 };
 
@@ -26,17 +24,6 @@ INLINE __m256i round_to_int(__m256 x, __m256 inverse) {
     return _mm256_srai_epi32(_mm256_slli_epi32(_mm256_castps_si256(shifted), 24), 24);
 }
 
-/* Sums of both halves of 32 bytes. */
-INLINE void sum_bytes(__m256i q, int32_t sums[2]) {
-    const __m256i raised = _mm256_xor_si256(q, _mm256_set1_epi8((char)-128));
-    const __m256i quarters = _mm256_sad_epu8(raised, _mm256_setzero_si256());
-    const __m128i low = _mm256_castsi256_si128(quarters);
-    const __m128i high = _mm256_extracti128_si256(quarters, 1);
-    const int32_t raised_by = 128 * ACT_BLOCK / 2;
-    sums[0] = _mm_cvtsi128_si32(_mm_add_epi64(low, _mm_unpackhi_epi64(low, low))) - raised_by;
-    sums[1] = _mm_cvtsi128_si32(_mm_add_epi64(high, _mm_unpackhi_epi64(high, high))) - raised_by;
-}
-
 void i8_prepare__avx2(const struct act_rows *rows, uint32_t row, const float *x) {
     const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     const uint32_t n_blocks = rows->w->n_in / ACT_BLOCK;
@@ -52,7 +39,7 @@ void i8_prepare__avx2(const struct act_rows *rows, uint32_t row, const float *x)
             _mm256_packs_epi16(_mm256_packs_epi32(q[0], q[1]), _mm256_packs_epi32(q[2], q[3])),
             order);
         int32_t sums[2];
-        sum_bytes(packed, sums);
+        x86_sum_bytes(packed, sums);
         _mm256_storeu_si256((__m256i *)(void *)block->q, packed);
         act_finish_block(rows->w, amax, sums, block);
     }

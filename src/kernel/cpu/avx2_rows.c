@@ -3,23 +3,7 @@
  *
  * The 16 partial sums of a norm are two vectors. VMASKMOVPS loads and stores tails: it touches no
  * memory under a zero of its mask, so a row may end where a page does. */
-#include "avx2_exp.h"
-#include "tile_loops.h"
-
-enum { LANES = 8 };
-typedef __m256 vec;
-
-#define vec_set1  _mm256_set1_ps
-#define vec_load  _mm256_loadu_ps
-#define vec_store _mm256_storeu_ps
-#define vec_add   _mm256_add_ps
-#define vec_sub   _mm256_sub_ps
-#define vec_mul   _mm256_mul_ps
-#define vec_div   _mm256_div_ps
-#define vec_fma   _mm256_fmadd_ps
-#define vec_max   _mm256_max_ps
-#define vec_exp   avx2_exp
-#define vec_tanh  avx2_tanh
+#include "avx2_vec.h"
 
 INLINE vec vec_abs(vec x) {
     return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x);

@@ -5,23 +5,11 @@
  * likewise. A transpose reads 16 bytes of 16 keys: four keys side by side in a vector, so that all
  * its shuffles stay within quarters, and the loads do the rest. Needs v_head_dim to be a multiple
  * of 16. */
-#include "avx512_exp.h"
 #include "avx512_tile.h"
+#include "avx512_vec.h"
 
-enum { LANES = 16, WIDE_VECS = 4 };
-typedef __m512 vec;
+enum { WIDE_VECS = 4 };
 
-#define vec_set1     _mm512_set1_ps
-#define vec_load     _mm512_loadu_ps
-#define vec_store    _mm512_storeu_ps
-#define vec_add      _mm512_add_ps
-#define vec_sub      _mm512_sub_ps
-#define vec_mul      _mm512_mul_ps
-#define vec_div      _mm512_div_ps
-#define vec_fma      _mm512_fmadd_ps
-#define vec_max      _mm512_max_ps
-#define vec_exp      avx512_exp
-#define vec_tanh     avx512_tanh
 #define vec_max_lane _mm512_reduce_max_ps
 
 INLINE vec vec_load_as(const char *row, enum dtype dtype) {

@@ -7,9 +7,7 @@
  * A number that is not one passes through with the same bytes as in plain C, since it is left out
  * of the maximum in the same way: VMAXPS gives its second operand then. */
 #include "cpu_activations.h"
-#include "tile_loops.h"
-
-#include <immintrin.h>
+#include "x86_bytes.h"
 
 INLINE float find_max(__m512 low, __m512 high) {
     const __m512 zero = _mm512_setzero_ps();
@@ -23,17 +21,6 @@ INLINE __m128i round_half(__m512 x, __m512 inverse) {
     return _mm512_cvtepi32_epi8(_mm512_castps_si512(shifted));
 }
 
-/* Sums of both halves of 32 bytes. */
-INLINE void sum_bytes(__m256i q, int32_t sums[2]) {
-    const __m256i raised = _mm256_xor_si256(q, _mm256_set1_epi8((char)-128));
-    const __m256i quarters = _mm256_sad_epu8(raised, _mm256_setzero_si256());
-    const __m128i low = _mm256_castsi256_si128(quarters);
-    const __m128i high = _mm256_extracti128_si256(quarters, 1);
-    const int32_t raised_by = 128 * ACT_BLOCK / 2;
-    sums[0] = _mm_cvtsi128_si32(_mm_add_epi64(low, _mm_unpackhi_epi64(low, low))) - raised_by;
-    sums[1] = _mm_cvtsi128_si32(_mm_add_epi64(high, _mm_unpackhi_epi64(high, high))) - raised_by;
-}
-
 void i8_prepare__avx512(const struct act_rows *rows, uint32_t row, const float *x) {
     const uint32_t n_blocks = rows->w->n_in / ACT_BLOCK;
     struct act_block *block = rows->blocks + (size_t)row * n_blocks;
@@ -44,7 +31,7 @@ void i8_prepare__avx512(const struct act_rows *rows, uint32_t row, const float *
         const __m128i q_low = round_half(low, inverse), q_high = round_half(high, inverse);
         const __m256i q = _mm256_set_m128i(q_high, q_low);
         int32_t sums[2];
-        sum_bytes(q, sums);
+        x86_sum_bytes(q, sums);
         _mm256_storeu_si256((__m256i *)(void *)block->q, q);
         act_finish_block(rows->w, amax, sums, block);
     }

@@ -2,24 +2,9 @@
  * lanes_rows.h, this file says what a vector is.
  *
  * The 16 partial sums of a norm are one vector, tails are masks. */
-#include "avx512_exp.h"
-#include "tile_loops.h"
+#include "avx512_vec.h"
 
-enum { LANES = 16 };
-typedef __m512 vec;
-
-#define vec_set1  _mm512_set1_ps
-#define vec_load  _mm512_loadu_ps
-#define vec_store _mm512_storeu_ps
-#define vec_add   _mm512_add_ps
-#define vec_sub   _mm512_sub_ps
-#define vec_mul   _mm512_mul_ps
-#define vec_div   _mm512_div_ps
-#define vec_fma   _mm512_fmadd_ps
-#define vec_max   _mm512_max_ps
-#define vec_exp   avx512_exp
-#define vec_tanh  avx512_tanh
-#define vec_abs   _mm512_abs_ps
+#define vec_abs _mm512_abs_ps
 
 INLINE vec vec_neg(vec x) {
     return _mm512_xor_ps(x, _mm512_set1_ps(-0.0f));
