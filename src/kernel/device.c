@@ -7,6 +7,7 @@
  * joins the report. There are few distinct reasons, so a small fixed list holds them. */
 #include "device_int.h"
 
+#include "base/invariant.h"
 #include "base/log.h"
 #include "base/machine.h"
 #include "base/status.h"
@@ -15,13 +16,19 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct {
+static struct {
     const char *name;
-    enum radish_status (*open)(const struct device_options *options, struct device **device_out,
-                               struct radish_error *err);
-} backends[] = {{"cpu", cpu_device_open}};
+    device_open_fn open;
+} backends[1 + DEVICE_GUESTS_MAX] = {{"cpu", cpu_device_open}};
 
-enum { N_BACKENDS = sizeof backends / sizeof *backends };
+static uint32_t n_backends = 1;
+
+void device_add(const char *name, device_open_fn open) {
+    RADISH_INVARIANT(n_backends < sizeof backends / sizeof *backends, "no room for device %s",
+                     name);
+    backends[n_backends].name = name;
+    backends[n_backends++].open = open;
+}
 
 static inline const struct device_base *base_of(const struct device *device) {
     return (const struct device_base *)(const void *)device;
@@ -30,10 +37,16 @@ static inline const struct device_base *base_of(const struct device *device) {
 enum radish_status device_open(const char *name, const struct device_options *options,
                                struct device **device_out, struct radish_error *err) {
     *device_out = NULL;
-    for (uint32_t i = 0; i < N_BACKENDS; i++)
+    char list[80] = "";
+    size_t used = 0;
+    for (uint32_t i = 0; i < n_backends; i++) {
         if (!strcmp(name, backends[i].name)) return backends[i].open(options, device_out, err);
+        if (used < sizeof list)
+            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "",
+                                     backends[i].name);
+    }
     return error_set_field(err, RADISH_E_UNSUPPORTED, "--device",
-                           "%s: there is no such device; this build has cpu", name);
+                           "%s: there is no such device; this build has %s", name, list);
 }
 
 void device_close(struct device *device) {

@@ -37,6 +37,14 @@ void device_base_deinit(struct device_base *base);
 void device_base_note(struct device_base *base, enum kernel_op op, const struct kernel_row *row,
                       const char *reason);
 
+/* Another device for device_open(), beside those that the library has: a test's, or one of a module
+ * that is linked in. name is borrowed. Before any thread opens a device; at most DEVICE_GUESTS_MAX.
+ */
+#define DEVICE_GUESTS_MAX 4
+typedef enum radish_status (*device_open_fn)(const struct device_options *options,
+                                             struct device **device_out, struct radish_error *err);
+void device_add(const char *name, device_open_fn open);
+
 /* cpu/device_cpu.c */
 enum radish_status cpu_device_open(const struct device_options *options, struct device **device_out,
                                    struct radish_error *err) RADISH_CHECK_RESULT;

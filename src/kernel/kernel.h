@@ -4,10 +4,12 @@
  * A device is opened once with its kernel choices (registry.h); a model asks supports() for every
  * operation it will use while it loads, so that a missing kernel fails at start, naming the layer.
  * A step is begun, recorded by calling operations in order, submitted and waited for; the CPU runs
- * each operation at the call. Each operation sees the results of those before it. Owns: its
- * threads, its memory, its weights. Threads: one thread at a time calls a device (the engine's
- * thread); it is worker 0 of the compute pool. Failure: operations cannot fail; what can (memory,
- * submission) returns a status. */
+ * each operation at the call. Each operation sees the results of those before it, of earlier steps
+ * as well: steps run in the order in which they are submitted. A device that records (is_recorded)
+ * runs a step after it was submitted, and the next one may be recorded and submitted meanwhile.
+ * Owns: its threads, its memory, its weights. Threads: one thread at a time calls a device (the
+ * engine's thread); it is worker 0 of the compute pool. Failure: operations cannot fail; what can
+ * (memory, submission) returns a status. */
 #ifndef KERNEL_KERNEL_H
 #define KERNEL_KERNEL_H
 
@@ -29,6 +31,7 @@ enum kernel_op {
     KERNEL_OP_KEEP_ROWS,
     KERNEL_OP_ROPE_KV_STORE,
     KERNEL_OP_ATTENTION,
+    KERNEL_OP_SAMPLE,
     KERNEL_OP_COUNT
 };
 const char *kernel_op_name(enum kernel_op op); /* "matmul" */
@@ -79,16 +82,33 @@ struct kernel_shape {
 /* Every entry is required unless it says optional. */
 struct device_vtable {
     const char *name;
+
+    /* Steps run after step_submit(), at most DEVICE_STEPS_MAX of them submitted and not waited for.
+     * Host memory that an operation reads (attention's sequences and slots) is copied when it is
+     * recorded; device memory that a step reads or writes may not be written by upload until it
+     * has been waited for. false: an operation has run when it returns. */
+    bool is_recorded;
+
     bool (*supports)(const struct device *d, enum kernel_op op, const struct kernel_shape *shape,
                      char *reason_out, size_t reason_bytes);
 
+    /* Optional; NULL: what the machine has free. Bytes that weights, KV pool and scratch may take.
+     */
+    uint64_t (*memory_available)(const struct device *d);
+
     /* Memory. alloc: zeroed, 64-byte aligned; E_NOMEM. upload/download: host <-> device,
-     * synchronous. On the CPU addresses are host pointers. */
+     * synchronous, whatever steps run. On the CPU addresses are host pointers. */
     enum radish_status (*mem_alloc)(struct device *d, size_t bytes, void **address_out,
                                     struct radish_error *err);
     void (*mem_free)(struct device *d, void *address, size_t bytes);
     void (*upload)(struct device *d, void *address, const void *host, size_t bytes);
     void (*download)(struct device *d, void *host, const void *address, size_t bytes);
+
+    /* Optional; NULL: weights are always copied. A mapped file that weights of this device will be
+     * made from: create may use the data where it lies. The mapping stays until the device is
+     * closed. E_NOMEM. */
+    enum radish_status (*host_map)(struct device *d, const void *data, size_t bytes,
+                                   struct radish_error *err);
 
     /* Weights. bytes: what create will take on the device, for the memory plan (the chosen kernel's
      * packing included). */
@@ -105,7 +125,10 @@ struct device_vtable {
     enum radish_status (*scratch_reserve)(struct device *d, uint32_t rows_max, uint32_t width_max,
                                           uint32_t kv_len_max, struct radish_error *err);
 
-    /* A step. */
+    /* A step. wait: for the oldest one submitted and not waited for. AGAIN (recorded steps only):
+     * it did not run to its end, and neither did those submitted after it, which are to be waited
+     * for as well; the device has made its pieces of work smaller, and the same operations can be
+     * recorded again. Any other status: the device has failed for good. */
     void (*step_begin)(struct device *d);
     enum radish_status (*step_submit)(struct device *d);
     enum radish_status (*step_wait)(struct device *d);
@@ -127,10 +150,12 @@ struct device_vtable {
 
     /* Optional; NULL: the caller downloads logits and samples on the host with sample/, whose
      * sampler is the reference. */
-    void (*sample)(struct device *d, const void *args);
+    void (*sample)(struct device *d, const struct sample_rows_args *args);
 
     void (*close)(struct device *d);
 };
+
+#define DEVICE_STEPS_MAX 2
 
 struct device {
     const struct device_vtable *ops;

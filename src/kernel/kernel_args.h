@@ -146,12 +146,13 @@ struct rope_kv_store_args {
     bool is_interleaved;
 };
 
-/* One sequence of a ragged batch. Host memory. */
+/* One sequence of a ragged batch. Host memory; a device that records copies it, slots included, at
+ * the call. Within a step the same array has the same contents. */
 struct attention_seq {
     uint32_t row_first, n_rows;
     uint32_t kv_len; /* this step's rows included: row r is position kv_len - n_rows + r and sees
                         keys [0, that position] */
-    const uint32_t *slots; /* [kv_len], host memory on the CPU */
+    const uint32_t *slots; /* [kv_len] host memory */
 };
 
 /* out[row, head] = softmax(scale * q k^T, causal) v over the pool, read through the slot table.
@@ -169,6 +170,25 @@ struct attention_args {
     float scale;
     uint32_t window; /* keys [pos - window + 1, pos] only; 0 = all */
     float soft_cap;  /* scores become cap * tanh(score / cap); 0 = not */
+};
+
+/* What is drawn from one row of logits; the limits are those of sample/sampler.h. */
+struct sample_draw {
+    uint32_t is_off;   /* nothing: the host samples from this row */
+    uint32_t top_k;    /* 1: the first of the largest; >= width: no limit */
+    float temperature; /* > 0 */
+    float top_p;       /* (0, 1] */
+    float min_p;       /* [0, 1] */
+    float u;           /* [0, 1): where in what is kept, in order of ids, the draw falls */
+};
+
+/* tokens[r] = a draw from logits[r]; -1: the row holds NaN or +inf, or no number above -inf, or is
+ * off. logits may hold anything afterwards, except in rows that are off. */
+struct sample_rows_args {
+    float *logits;                   /* [n_rows, stride] */
+    const struct sample_draw *draws; /* [n_rows] device */
+    int32_t *tokens;                 /* [n_rows] device */
+    uint32_t n_rows, width, stride;
 };
 
 #endif

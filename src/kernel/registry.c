@@ -77,6 +77,7 @@ static const char *const op_names[KERNEL_OP_COUNT] = {
     [KERNEL_OP_SOFT_CAP] = "soft_cap",   [KERNEL_OP_ROPE_KV_STORE] = "rope_kv_store",
     [KERNEL_OP_ATTENTION] = "attention", [KERNEL_OP_MATMUL_GROUP] = "matmul_group",
     [KERNEL_OP_KEEP_ROWS] = "keep_rows", [KERNEL_OP_PREPARE] = "prepare",
+    [KERNEL_OP_SAMPLE] = "sample",
 };
 
 const char *kernel_op_name(enum kernel_op op) {
@@ -150,7 +151,7 @@ static enum radish_status force(struct registry *r, const char *choice, struct r
         return error_set_field(err, RADISH_E_UNSUPPORTED, "--kernel",
                                "%s: must be OP=VARIANT, with OP one of embed, rmsnorm, layernorm, "
                                "prepare, matmul, matmul_group, silu_mul, activate, soft_cap, "
-                               "keep_rows, rope_kv_store, attention",
+                               "keep_rows, rope_kv_store, attention, sample",
                                choice);
     const char *variant = equals + 1;
     bool is_known = false, is_forced = false;
