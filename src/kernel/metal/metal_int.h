@@ -80,6 +80,14 @@ void *metal_step_share(struct metal_device *d, const void *key, size_t bytes, bo
 /* Device memory of kernels (split attention's partials, products' halves), from scratch_reserve():
  * one block that operations use one after another. */
 void *metal_scratch(struct metal_device *d, size_t bytes);
+size_t metal_scratch_room(const struct metal_device *d); /* the most that may be asked for */
+
+/* What attention needs for batches of up to so many rows (metal_attention.c): of that block, and of
+ * a step's memory for the slot tables of a batch (as many sequences as rows, but at most
+ * METAL_ATTENTION_SEQS_MAX) and its lists of work. */
+#define METAL_ATTENTION_SEQS_MAX 256
+uint64_t metal_attention_scratch_bytes(uint32_t rows_max, uint32_t width_max, uint32_t kv_len_max);
+uint64_t metal_attention_step_bytes(uint32_t rows_max, uint32_t kv_len_max);
 
 /* How far the device has shrunk its pieces after command buffers that the system ended: 0 = not;
  * each step halves what one dispatch may do (rows of attention by KV length). */
