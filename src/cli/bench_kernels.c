@@ -242,7 +242,8 @@ int bench_kernels(const struct args *args) {
     if (rc >= 0) return rc;
     for (enum cpu_isa isa = 0; isa < CPU_ISA_COUNT; isa++)
         if (cpu_has_isa(isa)) b.best_isa = isa;
-    if (registry_init(&b.registry, options.kernels, options.n_kernels, &err) != RADISH_OK ||
+    if (registry_init(&b.registry, KERNEL_FAMILY_CPU, options.kernels, options.n_kernels, &err) !=
+            RADISH_OK ||
         device_open("cpu", &options, &b.device, &err) != RADISH_OK)
         return command_fail_error("--kernel", &err);
     if (b.device->ops->scratch_reserve(b.device, ROWS_MAX, FFN, KV_LEN_MAX, &err) == RADISH_OK) {

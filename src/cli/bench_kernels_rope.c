@@ -207,7 +207,7 @@ int bench_kernels_rope(const struct kernel_bench *b) {
     static const char *const choice = "rope_kv_store=unfused";
     struct rope_bench r = {.b = b, .device = (struct cpu_device *)(void *)b->device};
     struct radish_error err = {0};
-    if (registry_init(&r.unfused, &choice, 1, &err) != RADISH_OK)
+    if (registry_init(&r.unfused, KERNEL_FAMILY_CPU, &choice, 1, &err) != RADISH_OK)
         return command_fail_error("--kernel", &err);
     int rc = -1;
     for (size_t i = 0; i < 3 && rc < 0; i++)

@@ -19,9 +19,18 @@
 static struct {
     const char *name;
     device_open_fn open;
-} backends[1 + DEVICE_GUESTS_MAX] = {{"cpu", cpu_device_open}};
+} backends[2 + DEVICE_GUESTS_MAX] = {
+    {"cpu", cpu_device_open},
+#if defined(RADISH_METAL)
+    {METAL_DEVICE_NAME, metal_device_open},
+#endif
+};
 
+#if defined(RADISH_METAL)
+static uint32_t n_backends = 2;
+#else
 static uint32_t n_backends = 1;
+#endif
 
 void device_add(const char *name, device_open_fn open) {
     RADISH_INVARIANT(n_backends < sizeof backends / sizeof *backends, "no room for device %s",
@@ -68,7 +77,8 @@ static void make_bit_class(struct device_base *base) {
 enum radish_status device_base_init(struct device_base *base, const struct device_options *options,
                                     struct radish_error *err) {
     base->precision = options->precision;
-    RADISH_TRY(registry_init(&base->registry, options->kernels, options->n_kernels, err));
+    RADISH_TRY(
+        registry_init(&base->registry, base->family, options->kernels, options->n_kernels, err));
     struct machine machine;
     machine_read(&machine);
     RADISH_TRY(pages_decide(options->huge_pages, options->numa, &machine, &base->pages, err));

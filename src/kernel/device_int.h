@@ -16,6 +16,7 @@
 
 struct device_base {
     struct device device;
+    enum kernel_family family;
     struct pool *pool;
     enum radish_precision precision;
     struct registry registry;
@@ -28,7 +29,8 @@ struct device_base {
     uint32_t n_notes;
 };
 
-/* Opens the pool and the registry and makes the texts. On failure nothing is held. */
+/* Opens the pool and the registry and makes the texts; the backend has set device and family. On
+ * failure nothing is held. */
 enum radish_status device_base_init(struct device_base *base, const struct device_options *options,
                                     struct radish_error *err) RADISH_CHECK_RESULT;
 void device_base_deinit(struct device_base *base);
@@ -48,5 +50,18 @@ void device_add(const char *name, device_open_fn open);
 /* cpu/device_cpu.c */
 enum radish_status cpu_device_open(const struct device_options *options, struct device **device_out,
                                    struct radish_error *err) RADISH_CHECK_RESULT;
+
+#if defined(RADISH_METAL)
+/* metal/device_metal.c. A build for verification, with a stand-in for Metal, says so in the name.
+ */
+#if defined(RADISH_METAL_SIM)
+#define METAL_DEVICE_NAME "metal-sim"
+#else
+#define METAL_DEVICE_NAME "metal"
+#endif
+enum radish_status metal_device_open(const struct device_options *options,
+                                     struct device **device_out,
+                                     struct radish_error *err) RADISH_CHECK_RESULT;
+#endif
 
 #endif

@@ -1,10 +1,10 @@
 /* registry.c - ops.def turned into a table, and the one place that chooses a kernel.
  *
- * The rule is short: of the rows for an operation that read the operand's format, whose instruction
- * set the processor has and that accept the shape, the last one in ops.def wins; --kernel moves one
- * row to the front of that queue. Nothing else may influence the choice, because the same token
- * must get the same bits whatever else is in the batch (DESIGN.md, bits): so no function here ever
- * sees a number of rows, and a caller cannot pass one.
+ * The rule is short: of the rows of the device's family for an operation that read the operand's
+ * format, whose instruction set the processor has and that accept the shape, the last one in
+ * ops.def wins; --kernel moves one row to the front of that queue. Nothing else may influence the
+ * choice, because the same token must get the same bits whatever else is in the batch (DESIGN.md,
+ * bits): so no function here ever sees a number of rows, and a caller cannot pass one.
  *
  * A forced row that cannot run on this machine is refused at start with the list of those that can;
  * one that does not accept a shape is passed over for that shape, and the reason is reported, since
@@ -13,6 +13,7 @@
 
 #include "base/status.h"
 #include "cpu/cpu_kernel.h"
+#include "metal/metal_kernel.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -59,14 +60,25 @@ static bool accepts_heads_by_4(const struct kernel_shape *shape, char *reason_ou
 #endif
 
 #define KERNEL(name, op, isa, formats, accepts, bit_class, tolerance, text)                        \
-    {#name,     KERNEL_OP_##op, CPU_ISA_##isa, formats,        accepts,                            \
-     bit_class, text,           tolerance,     (kernel_fn)name},
-static const struct kernel_row rows[] = {
+    {#name,     KERNEL_OP_##op, KERNEL_FAMILY_CPU, CPU_ISA_##isa,   formats, accepts,              \
+     bit_class, text,           tolerance,         (kernel_fn)name, NULL},
+#define KERNEL_METAL(name, op, formats, accepts, tolerance, text)                                  \
+    {#name, KERNEL_OP_##op, KERNEL_FAMILY_METAL, CPU_ISA_REF,           formats, accepts, "metal", \
+     text,  tolerance,      (kernel_fn)name,     (kernel_fn)name##_make},
+static const struct kernel_row all_rows[] = {
 #include "ops.def"
 };
-#undef KERNEL
 
-enum { N_ROWS = sizeof rows / sizeof *rows, N_FORMATS = KERNEL_FORMATS };
+/* Metal's rows are the last. */
+#define KERNEL_METAL(name, op, formats, accepts, tolerance, text) +1
+enum {
+    N_ROWS = sizeof all_rows / sizeof *all_rows,
+    N_METAL_ROWS = 0
+#include "ops.def"
+    ,
+    N_CPU_ROWS = N_ROWS - N_METAL_ROWS,
+    N_FORMATS = KERNEL_FORMATS
+};
 
 static const char *const format_names[N_FORMATS] = {"f32", "f16", "bf16", "i8", "i4"};
 
@@ -84,9 +96,9 @@ const char *kernel_op_name(enum kernel_op op) {
     return (unsigned)op < KERNEL_OP_COUNT ? op_names[op] : "?";
 }
 
-const struct kernel_row *registry_rows(uint32_t *n_out) {
-    *n_out = N_ROWS;
-    return rows;
+const struct kernel_row *registry_rows(enum kernel_family family, uint32_t *n_out) {
+    *n_out = family == KERNEL_FAMILY_METAL ? N_METAL_ROWS : N_CPU_ROWS;
+    return family == KERNEL_FAMILY_METAL ? all_rows + N_CPU_ROWS : all_rows;
 }
 
 const char *kernel_row_variant(const struct kernel_row *row) {
@@ -109,8 +121,13 @@ static const struct kernel_shape ordinary_shape = {.n_out = 1024,
                                                    .v_head_dim = 64,
                                                    .rotary_dim = 64};
 
+/* Whether this machine, and a device of the family, can run it. */
+static bool is_here(const struct kernel_row *row) {
+    return row->family != KERNEL_FAMILY_CPU || cpu_has_isa(row->isa);
+}
+
 /* Whether a row before it has the same operation and variant, for other formats. */
-static bool is_listed(uint32_t row) {
+static bool is_listed(const struct kernel_row *rows, uint32_t row) {
     for (uint32_t i = 0; i < row; i++)
         if (rows[i].op == rows[row].op &&
             !strcmp(kernel_row_variant(&rows[i]), kernel_row_variant(&rows[row])))
@@ -118,17 +135,21 @@ static bool is_listed(uint32_t row) {
     return false;
 }
 
-static enum radish_status refuse_choice(const char *choice, enum kernel_op op, const char *why,
+static enum radish_status refuse_choice(const struct registry *r, const char *choice,
+                                        enum kernel_op op, const char *why,
                                         struct radish_error *err) {
     char list[200] = "";
     size_t used = 0;
-    for (uint32_t i = 0; i < N_ROWS && used < sizeof list; i++) {
-        if (rows[i].op != op || !cpu_has_isa(rows[i].isa) || is_listed(i)) continue;
+    uint32_t n_rows;
+    const struct kernel_row *rows = registry_rows(r->family, &n_rows);
+    for (uint32_t i = 0; i < n_rows && used < sizeof list; i++) {
+        if (rows[i].op != op || !is_here(&rows[i]) || is_listed(rows, i)) continue;
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "",
                                  kernel_row_variant(&rows[i]));
     }
-    return error_set_field(err, RADISH_E_UNSUPPORTED, "--kernel", "%s: %s; this machine has %s",
-                           choice, why, list);
+    return error_set_field(err, RADISH_E_UNSUPPORTED, "--kernel", "%s: %s; this %s has %s", choice,
+                           why, r->family == KERNEL_FAMILY_CPU ? "machine" : "device",
+                           list[0] ? list : "none");
 }
 
 /* Whether `text` names the row: its name, its variant, or "unfused" for a variant "..._unfused".
@@ -155,29 +176,32 @@ static enum radish_status force(struct registry *r, const char *choice, struct r
                                choice);
     const char *variant = equals + 1;
     bool is_known = false, is_forced = false;
-    for (uint32_t i = 0; i < N_ROWS; i++) {
+    uint32_t n_rows;
+    const struct kernel_row *rows = registry_rows(r->family, &n_rows);
+    for (uint32_t i = 0; i < n_rows; i++) {
         if (rows[i].op != op) continue;
         if (!is_called(&rows[i], variant)) continue;
         is_known = true;
-        if (!cpu_has_isa(rows[i].isa)) continue;
+        if (!is_here(&rows[i])) continue;
         is_forced = true;
         for (uint32_t f = 0; f < N_FORMATS; f++)
             if (rows[i].formats >> f & 1) r->forced[op][f] = &rows[i];
     }
-    if (!is_known) return refuse_choice(choice, op, "there is no such kernel", err);
-    if (!is_forced) return refuse_choice(choice, op, "this processor lacks what it needs", err);
+    if (!is_known) return refuse_choice(r, choice, op, "there is no such kernel", err);
+    if (!is_forced) return refuse_choice(r, choice, op, "this processor lacks what it needs", err);
     return RADISH_OK;
 }
 
-enum radish_status registry_init(struct registry *r, const char *const *kernels, uint32_t n_kernels,
+enum radish_status registry_init(struct registry *r, enum kernel_family family,
+                                 const char *const *kernels, uint32_t n_kernels,
                                  struct radish_error *err) {
-    *r = (struct registry){0};
+    *r = (struct registry){.family = family};
     for (uint32_t i = 0; i < n_kernels; i++) RADISH_TRY(force(r, kernels[i], err));
     return RADISH_OK;
 }
 
 static bool can_run(const struct kernel_row *row, enum kernel_op op, uint32_t format) {
-    return row->op == op && (row->formats & format) && cpu_has_isa(row->isa);
+    return row->op == op && (row->formats & format) && is_here(row);
 }
 
 const struct kernel_row *registry_find(const struct registry *r, enum kernel_op op, uint32_t format,
@@ -189,7 +213,9 @@ const struct kernel_row *registry_find(const struct registry *r, enum kernel_op 
     const struct kernel_row *forced = r->forced[op][find_format_index(format)];
     if (forced && forced->accepts(shape, why, sizeof why)) return forced;
     if (forced) snprintf(reason_out, reason_bytes, "not %s: %s", forced->name, why);
-    for (uint32_t i = N_ROWS; i-- > 0;) {
+    uint32_t n_rows;
+    const struct kernel_row *rows = registry_rows(r->family, &n_rows);
+    for (uint32_t i = n_rows; i-- > 0;) {
         if (!can_run(&rows[i], op, format) || &rows[i] == forced) continue;
         if (rows[i].accepts(shape, why, sizeof why)) return &rows[i];
         if (!reason_out[0]) snprintf(reason_out, reason_bytes, "not %s: %s", rows[i].name, why);
@@ -229,9 +255,14 @@ static void print_reason(const struct registry *r, const struct kernel_row *row,
         buf_append_str(out, "forced by --kernel");
         return;
     }
-    for (uint32_t i = N_ROWS; i-- > 0 && &rows[i] != row;) {
+    uint32_t n_rows;
+    const struct kernel_row *rows = registry_rows(r->family, &n_rows);
+    for (uint32_t i = n_rows; i-- > 0 && &rows[i] != row;) {
         if (rows[i].op != row->op || !(rows[i].formats >> f & 1)) continue;
-        buf_printf(out, "%s needs %s", kernel_row_variant(&rows[i]), cpu_isa_name(rows[i].isa));
+        if (r->family == KERNEL_FAMILY_CPU)
+            buf_printf(out, "%s needs %s", kernel_row_variant(&rows[i]), cpu_isa_name(rows[i].isa));
+        else
+            buf_printf(out, "%s does not take every shape", kernel_row_variant(&rows[i]));
         return;
     }
     buf_append_str(out, "the best there is");

@@ -37,7 +37,7 @@ static bool is_wanted(const char *name, char **parts, int n) {
 
 int main(int argc, char **argv) {
     uint32_t n_rows;
-    const struct kernel_row *rows = registry_rows(&n_rows);
+    const struct kernel_row *rows = registry_rows(KERNEL_FAMILY_CPU, &n_rows);
     struct CMUnitTest *tests = calloc(n_rows, sizeof *tests);
     size_t n_tests = 0;
     if (!tests) return 1;

@@ -393,7 +393,7 @@ static void check_with_a_kernel_forced(void **state) {
 static uint32_t list_kernels(struct forced *forced, struct CMUnitTest *tests, uint32_t n_max) {
     uint32_t n_rows, n = 0;
     static struct family scratch;
-    const struct kernel_row *rows = registry_rows(&n_rows);
+    const struct kernel_row *rows = registry_rows(KERNEL_FAMILY_CPU, &n_rows);
     for (uint32_t i = 0; i < n_rows && n < n_max; i++) {
         if (!cpu_has_isa(rows[i].isa) || !fit_family(&rows[i], &scratch)) continue;
         forced[n].row = &rows[i];

@@ -49,7 +49,7 @@ struct device *check_open_device(const char *choice, uint32_t n_threads,
 /* The plain C variant of the row's bit class. */
 static const struct kernel_row *find_ref(const struct kernel_row *row) {
     uint32_t n_rows;
-    const struct kernel_row *rows = registry_rows(&n_rows);
+    const struct kernel_row *rows = registry_rows(KERNEL_FAMILY_CPU, &n_rows);
     for (uint32_t i = 0; i < n_rows; i++)
         if (rows[i].op == row->op && rows[i].isa == CPU_ISA_REF &&
             (rows[i].formats & row->formats) && !strcmp(rows[i].bit_class, row->bit_class))

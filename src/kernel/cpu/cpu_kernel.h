@@ -200,6 +200,5 @@ typedef void (*attention_fn)(KERNEL_PARAMS_ATTENTION);
 #define KERNEL(name, op, isa, formats, accepts, bit_class, tolerance, text)                        \
     void name(KERNEL_PARAMS_##op);
 #include "kernel/ops.def"
-#undef KERNEL
 
 #endif

@@ -15,7 +15,8 @@
 static struct registry make_registry(const char *choice) {
     struct registry r;
     struct radish_error err = {0};
-    if (registry_init(&r, &choice, choice ? 1 : 0, &err) != RADISH_OK) fail_msg("%s", err.msg);
+    if (registry_init(&r, KERNEL_FAMILY_CPU, &choice, choice ? 1 : 0, &err) != RADISH_OK)
+        fail_msg("%s", err.msg);
     return r;
 }
 
@@ -29,7 +30,7 @@ static const char *find_name(const struct registry *r, enum kernel_op op, uint32
 static void test_every_name_follows_the_pattern_and_is_unique(void **state) {
     (void)state;
     uint32_t n;
-    const struct kernel_row *rows = registry_rows(&n);
+    const struct kernel_row *rows = registry_rows(KERNEL_FAMILY_CPU, &n);
     for (uint32_t i = 0; i < n; i++) {
         char op[64] = "_";
         strcat(strcat(op, kernel_op_name(rows[i].op)), "__");
@@ -42,9 +43,10 @@ static void test_every_name_follows_the_pattern_and_is_unique(void **state) {
     }
 }
 
+/* On the CPU the sampler of sample/ draws, not a kernel. */
 static void test_every_operation_has_a_plain_c_kernel_for_every_format(void **state) {
     (void)state;
-    for (enum kernel_op op = 0; op < KERNEL_OP_COUNT; op++) {
+    for (enum kernel_op op = 0; op < KERNEL_OP_SAMPLE; op++) {
         char choice[64] = "";
         strcat(strcat(choice, kernel_op_name(op)), "=ref");
         const struct registry r = make_registry(choice);
@@ -60,7 +62,7 @@ static void test_every_operation_has_a_plain_c_kernel_for_every_format(void **st
 static void test_every_bit_class_of_an_operation_and_format_has_a_plain_variant(void **state) {
     (void)state;
     uint32_t n;
-    const struct kernel_row *rows = registry_rows(&n);
+    const struct kernel_row *rows = registry_rows(KERNEL_FAMILY_CPU, &n);
     for (uint32_t i = 0; i < n; i++) {
         bool has_plain = false, may_differ = rows[i].formats == KERNEL_BF16;
         for (uint32_t j = 0; j < n; j++) {
@@ -148,7 +150,8 @@ static void test_unknown_choices_are_refused_with_the_list(void **state) {
     for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
         struct registry r;
         struct radish_error err = {0};
-        assert_int_equal(registry_init(&r, &choices[i], 1, &err), RADISH_E_UNSUPPORTED);
+        assert_int_equal(registry_init(&r, KERNEL_FAMILY_CPU, &choices[i], 1, &err),
+                         RADISH_E_UNSUPPORTED);
         assert_string_equal(err.field, "--kernel");
         if (i < 3) assert_non_null(strstr(err.msg, "this machine has ref, ref32"));
         if (i > 3) assert_non_null(strstr(err.msg, "rope_kv_store"));
@@ -225,8 +228,9 @@ static void test_supports_refuses_what_no_kernel_reads_and_says_so(void **state)
     assert_false(device->ops->supports(device, KERNEL_OP_MATMUL, &shape, reason, sizeof reason));
     assert_non_null(strstr(reason, "I32"));
     shape.weight_dtype = RADISH_DTYPE_Q4_K;
-    for (enum kernel_op op = 0; op < KERNEL_OP_COUNT; op++)
+    for (enum kernel_op op = 0; op < KERNEL_OP_SAMPLE; op++)
         assert_true(device->ops->supports(device, op, &shape, reason, sizeof reason));
+    assert_false(device->ops->supports(device, KERNEL_OP_SAMPLE, &shape, reason, sizeof reason));
     shape.kv_dtype = RADISH_DTYPE_Q8_0;
     assert_false(device->ops->supports(device, KERNEL_OP_ATTENTION, &shape, reason, sizeof reason));
     assert_non_null(strstr(reason, "Q8_0"));
