@@ -20,8 +20,8 @@
  * The search for the cut is a radix search over the place (rank, id): digits of 11, 11, 10 bits of
  * the rank, then 11 and 11 of the id, if only some of equal logits are kept. For each digit a pass
  * counts, for each of its values, tokens (top_k) or weight (top_p) in threadgroup memory; 64-bit
- * counters are two atomic words with a carry, which is exact in any order. Most tokens take no part:
- * before top_k's search, one among the best of each thread finds a rank that k tokens have at
+ * counters are two atomic words with a carry, which is exact in any order. Most tokens take no
+ * part: before top_k's search, one among the best of each thread finds a rank that k tokens have at
  * least; and top_p keeps no token of weight below (1 - p) * mass / width.
  *
  * Cost: greedy reads the row once, a draw twice, top_k 3 times more and top_p 4 times more: by one
@@ -35,11 +35,11 @@
 
 using namespace metal;
 
-#define NO_ID          0xffffffffu
-#define RANK_INFINITY  0x007fffffu /* +inf: this rank and better ones are no numbers */
-#define RANK_WORST     0xff7fffffu /* of the least number; -inf is behind it */
-#define SIMD_WIDTH     32u
-#define GREEDY_BELOW   1e-6f
+#define SAMPLE_NO_ID         0xffffffffu
+#define SAMPLE_RANK_INFINITY 0x007fffffu /* +inf: this rank and better ones are no numbers */
+#define SAMPLE_RANK_WORST    0xff7fffffu /* of the least number; -inf is behind it */
+#define SAMPLE_SIMD_WIDTH    32u
+#define SAMPLE_GREEDY_BELOW  1e-6f
 
 /* A row and the thread that looks at it. */
 struct sample_row {
@@ -62,22 +62,22 @@ struct sample_shared {
     threadgroup ulong *sums;       /* [32] */
 };
 
-static inline uint rank_of(uint bits) {
+static inline uint sample_rank_of(uint bits) {
     if (bits > 0xff800000u) return 0; /* a NaN with a sign */
     if (bits == 0x80000000u) bits = 0;
     return bits >> 31 ? bits : 0x7fffffffu - bits;
 }
 
-static inline float logit_of(uint rank) {
+static inline float sample_logit_of(uint rank) {
     return as_type<float>(rank >> 31 ? rank : 0x7fffffffu - rank);
 }
 
-static inline bool is_kept(sample_cut cut, uint rank, uint id) {
+static inline bool sample_is_kept(sample_cut cut, uint rank, uint id) {
     return rank < cut.rank || (rank == cut.rank && id <= cut.id);
 }
 
 /* exp(x) for x <= 0, operation by operation as in sampler.c; 0 below -87, where floats end. */
-static inline float exp_negative(float x) {
+static inline float sample_exp_negative(float x) {
     const float clamped = x < -87.0f ? -87.0f : x;
     const float n = rint(clamped * 1.44269504f);
     const float r = clamped - n * 0.693359375f + n * 2.12194440e-4f;
@@ -92,13 +92,13 @@ static inline float exp_negative(float x) {
     return x < -87.0f ? 0.0f : y;
 }
 
-static inline float weight_of(thread const sample_row &row, uint rank) {
-    if (rank > RANK_WORST) return 0.0f;
-    return exp_negative((logit_of(rank) - row.best) * row.inv_temperature);
+static inline float sample_weight_of(thread const sample_row &row, uint rank) {
+    if (rank > SAMPLE_RANK_WORST) return 0.0f;
+    return sample_exp_negative((sample_logit_of(rank) - row.best) * row.inv_temperature);
 }
 
 /* w * 2^44 without what is behind the point, 0 <= w <= 1. */
-static inline ulong fixed_of(float w) {
+static inline ulong sample_fixed_of(float w) {
     const uint bits = as_type<uint>(w), exponent = bits >> 23;
     const ulong mantissa = (bits & 0x7fffffu) | 0x800000u;
     const uint point = 150u - METAL_SAMPLE_FRACTION_BITS; /* w = mantissa * 2^(exponent - 150) */
@@ -107,7 +107,7 @@ static inline ulong fixed_of(float w) {
 }
 
 /* x * f without what is behind the point, 0 <= f <= 1, x < 2^63. */
-static inline ulong scaled(ulong x, float f) {
+static inline ulong sample_scaled(ulong x, float f) {
     const uint bits = as_type<uint>(f), exponent = bits >> 23;
     if (exponent >= 127u) return x;
     if (exponent == 0u) return 0;
@@ -120,7 +120,7 @@ static inline ulong scaled(ulong x, float f) {
 
 /* ---- sums and the like over a SIMD-group (64 bits in three parts) and over all threads ---- */
 
-static inline ulong simd_sum_long(ulong x) {
+static inline ulong sample_sum_long(ulong x) {
     const ulong low = simd_sum(uint(x) & 0x3fffffu);
     const ulong middle = simd_sum(uint(x >> 22) & 0x3fffffu);
     const ulong high = simd_sum(uint(x >> 44));
@@ -128,19 +128,19 @@ static inline ulong simd_sum_long(ulong x) {
 }
 
 /* The sum of the lanes before this one. */
-static inline ulong simd_before_long(ulong x) {
+static inline ulong sample_before_long(ulong x) {
     const ulong low = simd_prefix_exclusive_sum(uint(x) & 0x3fffffu);
     const ulong middle = simd_prefix_exclusive_sum(uint(x >> 22) & 0x3fffffu);
     const ulong high = simd_prefix_exclusive_sum(uint(x >> 44));
     return low + (middle << 22) + (high << 44);
 }
 
-static inline ulong simd_shuffle_long(ulong x, uint lane) {
+static inline ulong sample_shuffle_long(ulong x, uint lane) {
     const ulong high = simd_shuffle(uint(x >> 32), ushort(lane));
     return high << 32 | simd_shuffle(uint(x), ushort(lane));
 }
 
-static uint least_of_all(thread const sample_row &row, threadgroup uint *words, uint x) {
+static uint sample_least_of_all(thread const sample_row &row, threadgroup uint *words, uint x) {
     const uint least = simd_min(x);
     if (row.lane == 0) words[row.group] = least;
     threadgroup_barrier(mem_flags::mem_threadgroup);
@@ -150,8 +150,8 @@ static uint least_of_all(thread const sample_row &row, threadgroup uint *words, 
 }
 
 /* Every SIMD-group's own sum, in its lanes: lane i has that of group i. */
-static ulong sums_of_groups(thread const sample_row &row, threadgroup ulong *sums, ulong x) {
-    const ulong sum = simd_sum_long(x);
+static ulong sample_sums_of_groups(thread const sample_row &row, threadgroup ulong *sums, ulong x) {
+    const ulong sum = sample_sum_long(x);
     if (row.lane == 0) sums[row.group] = sum;
     threadgroup_barrier(mem_flags::mem_threadgroup);
     const ulong result = row.lane < row.n_groups ? sums[row.lane] : 0ul;
@@ -170,7 +170,7 @@ struct sample_search {
     bool is_by_weight;
 };
 
-static inline void count_one(threadgroup atomic_uint *bins, uint bin, ulong amount) {
+static inline void sample_count_one(threadgroup atomic_uint *bins, uint bin, ulong amount) {
     const uint low = uint(amount);
     uint high = uint(amount >> 32);
     const uint old = atomic_fetch_add_explicit(&bins[bin], low, memory_order_relaxed);
@@ -178,150 +178,153 @@ static inline void count_one(threadgroup atomic_uint *bins, uint bin, ulong amou
     if (high) atomic_fetch_add_explicit(&bins[METAL_SAMPLE_BINS + bin], high, memory_order_relaxed);
 }
 
-static inline ulong bin_count(threadgroup atomic_uint *bins, uint bin) {
-    const ulong high =
-        atomic_load_explicit(&bins[METAL_SAMPLE_BINS + bin], memory_order_relaxed);
+static inline ulong sample_bin_count(threadgroup atomic_uint *bins, uint bin) {
+    const ulong high = atomic_load_explicit(&bins[METAL_SAMPLE_BINS + bin], memory_order_relaxed);
     return high << 32 | atomic_load_explicit(&bins[bin], memory_order_relaxed);
 }
 
 /* Counts the next `bits` bits, from bit `shift` on, of places that begin with `prefix`. */
-static void count_digit(thread const sample_row &row, thread const sample_search &search,
-                        threadgroup atomic_uint *bins, ulong prefix, uint shift, uint bits) {
+static void sample_count_digit(thread const sample_row &row, thread const sample_search &search,
+                               threadgroup atomic_uint *bins, ulong prefix, uint shift, uint bits) {
     for (uint i = row.thread_idx; i < 2u * METAL_SAMPLE_BINS; i += row.n_threads)
         atomic_store_explicit(&bins[i], 0u, memory_order_relaxed);
     threadgroup_barrier(mem_flags::mem_threadgroup);
     for (uint id = row.thread_idx; id < row.width; id += row.n_threads) {
-        const uint rank = rank_of(row.logits[id]);
+        const uint rank = sample_rank_of(row.logits[id]);
         const ulong place = ulong(rank) << 22 | id;
-        if (rank > search.rank_max || !is_kept(search.within, rank, id)) continue;
+        if (rank > search.rank_max || !sample_is_kept(search.within, rank, id)) continue;
         if (place >> (shift + bits) != prefix) continue;
         ulong amount = 1;
         if (search.is_by_weight) {
-            const float w = weight_of(row, rank);
-            amount = w >= search.weight_min ? fixed_of(w) : 0ul;
+            const float w = sample_weight_of(row, rank);
+            amount = w >= search.weight_min ? sample_fixed_of(w) : 0ul;
         }
-        if (amount) count_one(bins, uint(place >> shift) & ((1u << bits) - 1u), amount);
+        if (amount) sample_count_one(bins, uint(place >> shift) & ((1u << bits) - 1u), amount);
     }
     threadgroup_barrier(mem_flags::mem_threadgroup);
 }
 
 /* The bin in which unit `at` of all that was counted lies; *before_out is what the bins before it
- * hold, *own_out what it holds itself; NO_ID: there are no so many. Every SIMD-group does the same,
- * lane by lane a run of bins. */
-static uint find_bin(thread const sample_row &row, threadgroup atomic_uint *bins, ulong at,
-                     thread ulong &before_out, thread ulong &own_out) {
-    const uint run = METAL_SAMPLE_BINS / SIMD_WIDTH;
+ * hold, *own_out what it holds itself; SAMPLE_NO_ID: there are no so many. Every SIMD-group does
+ * the same, lane by lane a run of bins. */
+static uint sample_find_bin(thread const sample_row &row, threadgroup atomic_uint *bins, ulong at,
+                            thread ulong &before_out, thread ulong &own_out) {
+    const uint run = METAL_SAMPLE_BINS / SAMPLE_SIMD_WIDTH;
     ulong in_run = 0;
-    for (uint i = 0; i < run; i++) in_run += bin_count(bins, row.lane * run + i);
-    ulong before = simd_before_long(in_run);
+    for (uint i = 0; i < run; i++) in_run += sample_bin_count(bins, row.lane * run + i);
+    ulong before = sample_before_long(in_run);
     const bool is_here = before <= at && at - before < in_run;
-    uint bin = NO_ID;
+    uint bin = SAMPLE_NO_ID;
     ulong own = 0;
     for (uint i = 0; is_here && i < run; i++) {
-        own = bin_count(bins, row.lane * run + i);
+        own = sample_bin_count(bins, row.lane * run + i);
         bin = row.lane * run + i;
         if (at - before < own) break;
         before += own;
     }
-    const uint lane = simd_min(is_here ? row.lane : SIMD_WIDTH);
-    if (lane == SIMD_WIDTH) return NO_ID;
-    before_out = simd_shuffle_long(before, lane);
-    own_out = simd_shuffle_long(own, lane);
+    const uint lane = simd_min(is_here ? row.lane : SAMPLE_SIMD_WIDTH);
+    if (lane == SAMPLE_SIMD_WIDTH) return SAMPLE_NO_ID;
+    before_out = sample_shuffle_long(before, lane);
+    own_out = sample_shuffle_long(own, lane);
     return simd_shuffle(bin, ushort(lane));
 }
 
-constant uint DIGIT_SHIFTS[5] = {43, 32, 22, 11, 0}; /* of the place rank * 2^22 + id */
-constant uint DIGIT_BITS[5] = {11, 11, 10, 11, 11};
+constant uint SAMPLE_DIGIT_SHIFTS[5] = {43, 32, 22, 11, 0}; /* of the place rank * 2^22 + id */
+constant uint SAMPLE_DIGIT_BITS[5] = {11, 11, 10, 11, 11};
 
-/* The token in which unit `at` lies of what takes part, in the order of ranks and ids; search.within
- * when there is less than that. */
-static sample_cut find_place(thread const sample_row &row, sample_search search,
-                             threadgroup atomic_uint *bins, ulong at) {
+/* The token in which unit `at` lies of what takes part, in the order of ranks and ids;
+ * search.within when there is less than that. */
+static sample_cut sample_find_place(thread const sample_row &row, sample_search search,
+                                    threadgroup atomic_uint *bins, ulong at) {
     ulong prefix = 0;
     for (uint digit = 0; digit < 5u; digit++) {
         ulong before = 0, own = 0;
-        count_digit(row, search, bins, prefix, DIGIT_SHIFTS[digit], DIGIT_BITS[digit]);
-        const uint bin = find_bin(row, bins, at, before, own);
+        sample_count_digit(row, search, bins, prefix, SAMPLE_DIGIT_SHIFTS[digit],
+                           SAMPLE_DIGIT_BITS[digit]);
+        const uint bin = sample_find_bin(row, bins, at, before, own);
         threadgroup_barrier(mem_flags::mem_threadgroup);
-        if (bin == NO_ID) return search.within;
-        prefix = prefix << DIGIT_BITS[digit] | bin;
+        if (bin == SAMPLE_NO_ID) return search.within;
+        prefix = prefix << SAMPLE_DIGIT_BITS[digit] | bin;
         at -= before;
         if (digit != 2u) continue;
         /* The rank is known; from here on equal tokens are counted. */
         if (search.is_by_weight) {
-            const ulong each = fixed_of(weight_of(row, uint(prefix)));
+            const ulong each = max(sample_fixed_of(sample_weight_of(row, uint(prefix))), 1ul);
             at /= each;
             own /= each;
             search.is_by_weight = false;
         }
         if (at + 1 == own) /* all that take part of this rank */
             return uint(prefix) == search.within.rank ? search.within
-                                                      : sample_cut{uint(prefix), NO_ID};
+                                                      : sample_cut{uint(prefix), SAMPLE_NO_ID};
     }
     return sample_cut{uint(prefix >> 22), uint(prefix) & 0x3fffffu};
 }
 
 /* A rank that at least k tokens have or better: the k-th of the best ranks of each thread. */
-static uint bound_of_top_k(thread const sample_row &row, threadgroup atomic_uint *bins, uint k,
-                           uint own_best) {
+static uint sample_bound_of_top_k(thread const sample_row &row, threadgroup atomic_uint *bins,
+                                  uint k, uint own_best) {
     ulong prefix = 0, at = k - 1u;
     for (uint digit = 0; digit < 3u; digit++) {
-        const uint shift = DIGIT_SHIFTS[digit] - 22u, bits = DIGIT_BITS[digit];
+        const uint shift = SAMPLE_DIGIT_SHIFTS[digit] - 22u, bits = SAMPLE_DIGIT_BITS[digit];
         ulong before = 0, own = 0;
         for (uint i = row.thread_idx; i < 2u * METAL_SAMPLE_BINS; i += row.n_threads)
             atomic_store_explicit(&bins[i], 0u, memory_order_relaxed);
         threadgroup_barrier(mem_flags::mem_threadgroup);
         if (ulong(own_best) >> (shift + bits) == prefix)
-            count_one(bins, (own_best >> shift) & ((1u << bits) - 1u), 1);
+            sample_count_one(bins, (own_best >> shift) & ((1u << bits) - 1u), 1);
         threadgroup_barrier(mem_flags::mem_threadgroup);
-        const uint bin = find_bin(row, bins, at, before, own);
+        const uint bin = sample_find_bin(row, bins, at, before, own);
         threadgroup_barrier(mem_flags::mem_threadgroup);
-        if (bin == NO_ID) return RANK_WORST;
+        if (bin == SAMPLE_NO_ID) return SAMPLE_RANK_WORST;
         prefix = prefix << bits | bin;
         at -= before;
     }
     return uint(prefix);
 }
 
-static ulong kept_weight(thread const sample_row &row, sample_cut cut, float weight_min, uint id) {
-    const uint rank = rank_of(row.logits[id]);
-    if (!is_kept(cut, rank, id)) return 0;
-    const float w = weight_of(row, rank);
-    return w >= weight_min ? fixed_of(w) : 0ul;
+static ulong sample_kept_weight(thread const sample_row &row, sample_cut cut, float weight_min,
+                                uint id) {
+    const uint rank = sample_rank_of(row.logits[id]);
+    if (!sample_is_kept(cut, rank, id)) return 0;
+    const float w = sample_weight_of(row, rank);
+    return w >= weight_min ? sample_fixed_of(w) : 0ul;
 }
 
-static ulong mass_of(thread const sample_row &row, threadgroup ulong *sums, sample_cut cut) {
+static ulong sample_mass_of(thread const sample_row &row, threadgroup ulong *sums, sample_cut cut) {
     ulong sum = 0;
     for (uint id = row.thread_idx; id < row.width; id += row.n_threads)
-        sum += kept_weight(row, cut, 0.0f, id);
-    return simd_sum_long(sums_of_groups(row, sums, sum));
+        sum += sample_kept_weight(row, cut, 0.0f, id);
+    return sample_sum_long(sample_sums_of_groups(row, sums, sum));
 }
 
 /* What top_k and top_p keep. own_best: the best rank that this thread has seen. */
-static sample_cut find_cut(thread const sample_row &row, thread const sample_shared &shared,
-                           uint top_k, float top_p, uint own_best) {
-    sample_cut cut = {RANK_WORST, NO_ID};
+static sample_cut sample_find_cut(thread const sample_row &row, thread const sample_shared &shared,
+                                  uint top_k, float top_p, uint own_best) {
+    sample_cut cut = {SAMPLE_RANK_WORST, SAMPLE_NO_ID};
     if (top_k && top_k < row.width) {
-        sample_search search = {cut, RANK_WORST, 0.0f, false};
+        sample_search search = {cut, SAMPLE_RANK_WORST, 0.0f, false};
         if (top_k <= row.n_threads)
-            search.rank_max = min(bound_of_top_k(row, shared.bins, top_k, own_best), RANK_WORST);
-        cut = find_place(row, search, shared.bins, top_k - 1u);
+            search.rank_max =
+                min(sample_bound_of_top_k(row, shared.bins, top_k, own_best), SAMPLE_RANK_WORST);
+        cut = sample_find_place(row, search, shared.bins, top_k - 1u);
     }
     if (top_p < 1.0f) {
-        const ulong mass = mass_of(row, shared.sums, cut);
-        const ulong kept = scaled(mass, top_p);
+        const ulong mass = sample_mass_of(row, shared.sums, cut);
+        const ulong kept = sample_scaled(mass, top_p);
         /* A little less than the bound, for the rounding of weights. */
-        const float weight_min = 0.98f * (1.0f - top_p) * (float(mass >> 20) * 5.9604645e-8f) / float(row.width);
-        const sample_search search = {cut, RANK_WORST, weight_min, true};
-        cut = find_place(row, search, shared.bins, kept ? kept - 1 : 0ul);
+        const float weight_min =
+            0.98f * (1.0f - top_p) * (float(mass >> 20) * 5.9604645e-8f) / float(row.width);
+        const sample_search search = {cut, SAMPLE_RANK_WORST, weight_min, true};
+        cut = sample_find_place(row, search, shared.bins, kept ? kept - 1 : 0ul);
     }
     return cut;
 }
 
 /* The kept token in which unit u * mass lies, in the order of ids: by SIMD-groups' shares of the
  * row, their shares of that share, and 32 ids at a time. In SIMD-group 0 only. */
-static uint walk(thread const sample_row &row, threadgroup ulong *sums, sample_cut cut, float min_p,
-                 float u) {
+static uint sample_walk(thread const sample_row &row, threadgroup ulong *sums, sample_cut cut,
+                        float min_p, float u) {
     uint first = 0, end = row.width;
     ulong at = 0;
     for (uint level = 0; level < 2u; level++) {
@@ -329,69 +332,73 @@ static uint walk(thread const sample_row &row, threadgroup ulong *sums, sample_c
         const uint share_first = min(first + row.group * share, end);
         const uint share_end = min(share_first + share, end);
         ulong sum = 0;
-        for (uint id = share_first + row.lane; id < share_end; id += SIMD_WIDTH)
-            sum += kept_weight(row, cut, min_p, id);
-        const ulong own = sums_of_groups(row, sums, sum);
-        const ulong before = simd_before_long(own);
-        if (level == 0) at = scaled(simd_sum_long(own), u);
-        const uint part = simd_min(before <= at && at - before < own ? row.lane : SIMD_WIDTH - 1u);
-        at -= simd_shuffle_long(before, part);
+        for (uint id = share_first + row.lane; id < share_end; id += SAMPLE_SIMD_WIDTH)
+            sum += sample_kept_weight(row, cut, min_p, id);
+        const ulong own = sample_sums_of_groups(row, sums, sum);
+        const ulong before = sample_before_long(own);
+        if (level == 0) at = sample_scaled(sample_sum_long(own), u);
+        const uint part =
+            simd_min(before <= at && at - before < own ? row.lane : SAMPLE_SIMD_WIDTH - 1u);
+        at -= sample_shuffle_long(before, part);
         first = min(first + part * share, end);
         end = min(first + share, end);
     }
-    if (row.group != 0) return NO_ID;
-    for (; first < end; first += SIMD_WIDTH) {
+    if (row.group != 0) return SAMPLE_NO_ID;
+    for (; first < end; first += SAMPLE_SIMD_WIDTH) {
         const uint id = first + row.lane;
-        const ulong own = id < end ? kept_weight(row, cut, min_p, id) : 0ul;
-        const ulong before = simd_before_long(own);
-        const uint found = simd_min(before <= at && at - before < own ? id : NO_ID);
-        if (found != NO_ID) return found;
-        at -= simd_sum_long(own);
+        const ulong own = id < end ? sample_kept_weight(row, cut, min_p, id) : 0ul;
+        const ulong before = sample_before_long(own);
+        const uint found = simd_min(before <= at && at - before < own ? id : SAMPLE_NO_ID);
+        if (found != SAMPLE_NO_ID) return found;
+        at -= sample_sum_long(own);
     }
-    return NO_ID;
+    return SAMPLE_NO_ID;
 }
 
-kernel void sample_rows(const device uint *logits [[buffer(0)]],
-                        const device metal_sample_draw *draws [[buffer(1)]],
-                        device int *tokens [[buffer(2)]],
-                        constant metal_sample_args &args [[buffer(3)]],
-                        threadgroup atomic_uint *bins [[threadgroup(0)]],
-                        uint row_idx [[threadgroup_position_in_grid]],
-                        uint thread_idx [[thread_index_in_threadgroup]],
-                        uint n_threads [[threads_per_threadgroup]],
-                        uint lane [[thread_index_in_simdgroup]],
-                        uint group [[simdgroup_index_in_threadgroup]],
-                        uint n_groups [[simdgroups_per_threadgroup]]) {
+kernel void sample_rows(
+    const device uint *logits [[buffer(0)]], const device metal_sample_draw *draws [[buffer(1)]],
+    device int *tokens [[buffer(2)]], constant metal_sample_args &args [[buffer(3)]],
+    threadgroup atomic_uint *bins [[threadgroup(0)]], uint row_idx [[threadgroup_position_in_grid]],
+    uint thread_idx [[thread_index_in_threadgroup]], uint n_threads [[threads_per_threadgroup]],
+    uint lane [[thread_index_in_simdgroup]], uint group [[simdgroup_index_in_threadgroup]],
+    uint n_groups [[simdgroups_per_threadgroup]]) {
     threadgroup uint words[32];
     threadgroup ulong sums[32];
     const sample_shared shared = {bins, words, sums};
     const device metal_sample_draw *draw = draws + row_idx;
-    sample_row row = {logits + ulong(row_idx) * args.stride, args.width, 0.0f, 0.0f, thread_idx,
-                      n_threads, lane, group, n_groups};
+    sample_row row = {logits + ulong(row_idx) * args.stride,
+                      args.width,
+                      0.0f,
+                      0.0f,
+                      thread_idx,
+                      n_threads,
+                      lane,
+                      group,
+                      n_groups};
     if (draw->is_off) {
         if (thread_idx == 0) tokens[row_idx] = -1;
         return;
     }
 
-    uint own_best = 0xffffffffu, own_id = NO_ID;
+    uint own_best = 0xffffffffu, own_id = SAMPLE_NO_ID;
     for (uint id = thread_idx; id < row.width; id += n_threads) {
-        const uint rank = rank_of(row.logits[id]);
+        const uint rank = sample_rank_of(row.logits[id]);
         own_id = rank < own_best ? id : own_id;
         own_best = min(rank, own_best);
     }
-    const uint best = least_of_all(row, words, own_best);
-    const uint best_id = least_of_all(row, words, own_best == best ? own_id : NO_ID);
-    if (best <= RANK_INFINITY || best > RANK_WORST) {
+    const uint best = sample_least_of_all(row, words, own_best);
+    const uint best_id = sample_least_of_all(row, words, own_best == best ? own_id : SAMPLE_NO_ID);
+    if (best <= SAMPLE_RANK_INFINITY || best > SAMPLE_RANK_WORST) {
         if (thread_idx == 0) tokens[row_idx] = -1;
         return;
     }
-    if (draw->top_k == 1u || draw->temperature < GREEDY_BELOW) {
+    if (draw->top_k == 1u || draw->temperature < SAMPLE_GREEDY_BELOW) {
         if (thread_idx == 0) tokens[row_idx] = int(best_id);
         return;
     }
-    row.best = logit_of(best);
+    row.best = sample_logit_of(best);
     row.inv_temperature = 1.0f / draw->temperature;
-    const sample_cut cut = find_cut(row, shared, draw->top_k, draw->top_p, own_best);
-    const uint id = walk(row, sums, cut, draw->min_p, draw->u);
+    const sample_cut cut = sample_find_cut(row, shared, draw->top_k, draw->top_p, own_best);
+    const uint id = sample_walk(row, sums, cut, draw->min_p, draw->u);
     if (thread_idx == 0) tokens[row_idx] = int(id);
 }

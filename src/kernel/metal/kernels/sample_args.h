@@ -16,9 +16,8 @@ struct metal_sample_draw {
     float temperature, top_p, min_p, u;
 };
 
-/* A digit of a search is at most so many bits; counters of its values are threadgroup memory. */
-#define METAL_SAMPLE_DIGIT_BITS 11
-#define METAL_SAMPLE_BINS       2048
+/* Values of a digit of a search, each counted in two words of threadgroup memory. */
+#define METAL_SAMPLE_BINS 2048
 /* A weight of 1 is 2^44, and 2^19 of them are less than 2^64. */
 #define METAL_SAMPLE_FRACTION_BITS 44
 #define METAL_SAMPLE_WIDTH_MAX     524288
