@@ -1,0 +1,180 @@
+/* gemv.metal - y[r] = W x[r] for up to eight rows of x: what decoding asks for, limited by how fast
+ * W is read; so W is read once.
+ *
+ *   y[r, n] = sum over k of W[n, k] x[r, k]   (+ bias[n]) (+ y[r, n])
+ *
+ *   W [n_out, n_in] of any type of quants.h, as in the file; x [n_rows, x_stride], y [n_rows,
+ *   y_stride] and all sums float32
+ *
+ * Grid: threadgroups of GEMV_SIMDS SIMD-groups along n. SPLIT of these share OUT rows of W, each
+ * takes every SPLIT-th portion of the inputs: rows alone do not fill a GPU where a matrix has few,
+ * long ones. A lane reads pieces of 16 weights (two runs of 8 out of the same bytes, quants.h):
+ * lane l of a portion reads piece l, so that a SIMD-group reads 512 neighbouring weights of a row
+ * at once. Piece i of a block begins at element i * 8 modulo GAP, plus 2 GAP for each GAP passed:
+ *
+ *     GAP 32:   |i=0|i=1|i=2|i=3| second runs   |i=4|i=5|i=6|i=7| second runs   |  ...
+ *
+ * Scales are applied to sums over a run, not to each weight: sum of (scale q + min) x = scale (sum
+ * of q x) + min (sum of x). Then lanes are added, then SIMD-groups.
+ *
+ * With one or two rows of x a lane keeps these and runs through the rows of W; with more it keeps
+ * W and runs through x: what is kept lives in registers, about 100 either way. Rows past the end,
+ * of W or x, are read as the last one and not written. Assumes SIMD-groups of 32 (the host asserts
+ * it). Bytes moved: W once, x once per OUT rows of W, from the cache. Not measured on a GPU yet:
+ * OUT, SPLIT and GEMV_SIMDS are guesses, set in metal_matmul.c. */
+#include <metal_stdlib>
+#include "matmul_args.h"
+
+#pragma METAL fp math_mode(safe)
+#pragma METAL fp contract(off)
+
+using namespace metal;
+
+#include "quants.h"
+
+constant uint GEMV_OUT [[function_constant(GEMV_CONSTANT_OUT)]];
+constant uint GEMV_ROWS [[function_constant(GEMV_CONSTANT_ROWS)]];
+constant uint GEMV_SPLIT [[function_constant(GEMV_CONSTANT_SPLIT)]];
+
+/* 16 inputs, of the two runs of a piece. */
+struct gemv_inputs {
+    float4 a, b, c, d;
+};
+
+static inline float4 gemv_four(const device float *x) {
+    return float4(x[0], x[1], x[2], x[3]);
+}
+
+static inline gemv_inputs gemv_load(const device float *x, uint gap) {
+    gemv_inputs in;
+    in.a = gemv_four(x);
+    in.b = gemv_four(x + 4);
+    in.c = gemv_four(x + gap);
+    in.d = gemv_four(x + gap + 4);
+    return in;
+}
+
+static inline float gemv_sum(float4 v) {
+    return (v.x + v.y) + (v.z + v.w);
+}
+
+template <typename W>
+static inline float gemv_product(quant_run first, quant_run second, gemv_inputs in) {
+    float sum = first.scale * (dot(first.low, in.a) + dot(first.high, in.b));
+    sum += second.scale * (dot(second.low, in.c) + dot(second.high, in.d));
+    if (W::HAS_MIN) {
+        sum += first.minimum * gemv_sum(in.a + in.b);
+        sum += second.minimum * gemv_sum(in.c + in.d);
+    }
+    return sum;
+}
+
+/* What a lane has of its SIMD-group's sums: pieces first, first + step, ... of every row. */
+template <typename W>
+static void gemv_pieces(constant matmul_sizes &sizes, const device uchar *w, const device float *x,
+                        const thread uint *out_rows, uint first, uint step,
+                        thread float (&sums)[GEMV_OUT_MAX][GEMV_ROWS_MAX]) {
+    const uint gap = W::GAP, pieces = W::BLOCK / 16;
+    for (uint p = first; p < sizes.n_in / 16; p += step) {
+        const uint block = p / pieces, i = p % pieces;
+        const uint j = i * 8 % gap + i * 8 / gap * 2 * gap;
+        const device uchar *blocks = w + ulong(block) * W::BYTES;
+        const device float *inputs = x + block * W::BLOCK + j;
+        if (GEMV_ROWS <= 2) {
+            gemv_inputs in[2];
+            for (uint r = 0; r < GEMV_ROWS; r++)
+                in[r] = gemv_load(inputs + ulong(min(r, sizes.n_rows - 1)) * sizes.x_stride, gap);
+            for (uint o = 0; o < GEMV_OUT; o++) {
+                const device uchar *from = blocks + ulong(out_rows[o]) * sizes.row_bytes;
+                const quant_run low = W::run(from, j), high = W::run(from, j + gap);
+                for (uint r = 0; r < GEMV_ROWS; r++)
+                    sums[o][r] += gemv_product<W>(low, high, in[r]);
+            }
+        } else {
+            quant_run low[GEMV_OUT_MAX], high[GEMV_OUT_MAX];
+            for (uint o = 0; o < GEMV_OUT; o++) {
+                const device uchar *from = blocks + ulong(out_rows[o]) * sizes.row_bytes;
+                low[o] = W::run(from, j);
+                high[o] = W::run(from, j + gap);
+            }
+            for (uint r = 0; r < GEMV_ROWS; r++) {
+                const ulong row = min(r, sizes.n_rows - 1);
+                const gemv_inputs in = gemv_load(inputs + row * sizes.x_stride, gap);
+                for (uint o = 0; o < GEMV_OUT; o++)
+                    sums[o][r] += gemv_product<W>(low[o], high[o], in);
+            }
+        }
+    }
+}
+
+/* Inputs past the last whole piece, one for each lane. */
+template <typename W>
+static void gemv_rest(constant matmul_sizes &sizes, const device uchar *w, const device float *x,
+                      const thread uint *out_rows, uint lane,
+                      thread float (&sums)[GEMV_OUT_MAX][GEMV_ROWS_MAX]) {
+    const uint k = sizes.n_in / 16 * 16 + lane;
+    if (k >= sizes.n_in) return;
+    for (uint o = 0; o < GEMV_OUT; o++) {
+        const float weight = W::element(w + ulong(out_rows[o]) * sizes.row_bytes, k);
+        for (uint r = 0; r < GEMV_ROWS; r++)
+            sums[o][r] += weight * x[ulong(min(r, sizes.n_rows - 1)) * sizes.x_stride + k];
+    }
+}
+
+template <typename W>
+[[max_total_threads_per_threadgroup(GEMV_SIMDS * 32)]]
+kernel void gemv(constant matmul_sizes &sizes [[buffer(0)]],
+                 const device uchar *w [[buffer(1)]],
+                 const device float *x [[buffer(2)]],
+                 const device float *bias [[buffer(3)]],
+                 device float *y [[buffer(4)]],
+                 threadgroup float *shared [[threadgroup(0)]],
+                 uint group [[threadgroup_position_in_grid]],
+                 uint simd [[simdgroup_index_in_threadgroup]],
+                 uint lane [[thread_index_in_simdgroup]]) {
+    const uint part = simd % GEMV_SPLIT;
+    const uint first = (group * (GEMV_SIMDS / GEMV_SPLIT) + simd / GEMV_SPLIT) * GEMV_OUT;
+    uint out_rows[GEMV_OUT_MAX];
+    float sums[GEMV_OUT_MAX][GEMV_ROWS_MAX];
+    for (uint o = 0; o < GEMV_OUT; o++) {
+        out_rows[o] = min(first + o, sizes.n_out - 1);
+        for (uint r = 0; r < GEMV_ROWS; r++) sums[o][r] = 0.0f;
+    }
+    gemv_pieces<W>(sizes, w, x, out_rows, part * 32 + lane, GEMV_SPLIT * 32, sums);
+    if (W::IS_PLAIN && part == 0) gemv_rest<W>(sizes, w, x, out_rows, lane, sums);
+
+    /* Lane o * ROWS + r keeps the sum of row o of W and row r of x. */
+    float total = 0.0f;
+    for (uint o = 0; o < GEMV_OUT; o++) {
+        for (uint r = 0; r < GEMV_ROWS; r++) {
+            const float sum = simd_sum(sums[o][r]);
+            if (lane == o * GEMV_ROWS + r) total = sum;
+        }
+    }
+    if (GEMV_SPLIT > 1) {
+        if (lane < GEMV_SUMS_MAX) shared[simd * GEMV_SUMS_MAX + lane] = total;
+        threadgroup_barrier(mem_flags::mem_threadgroup);
+        if (part == 0 && lane < GEMV_SUMS_MAX)
+            for (uint s = 1; s < GEMV_SPLIT; s++)
+                total += shared[(simd + s) * GEMV_SUMS_MAX + lane];
+    }
+    const uint n = first + lane / GEMV_ROWS, r = lane % GEMV_ROWS;
+    if (part || lane >= GEMV_OUT * GEMV_ROWS || n >= sizes.n_out || r >= sizes.n_rows) return;
+    device float *to = y + ulong(r) * sizes.y_stride + n;
+    if (sizes.has_bias) total += bias[n];
+    *to = sizes.accumulate ? *to + total : total;
+}
+
+template [[host_name("gemv_f32")]] kernel decltype(gemv<quant_f32>) gemv<quant_f32>;
+template [[host_name("gemv_f16")]] kernel decltype(gemv<quant_f16>) gemv<quant_f16>;
+template [[host_name("gemv_bf16")]] kernel decltype(gemv<quant_bf16>) gemv<quant_bf16>;
+template [[host_name("gemv_q8_0")]] kernel decltype(gemv<quant_q8_0>) gemv<quant_q8_0>;
+template [[host_name("gemv_q4_0")]] kernel decltype(gemv<quant_q4_0>) gemv<quant_q4_0>;
+template [[host_name("gemv_q4_1")]] kernel decltype(gemv<quant_q4_1>) gemv<quant_q4_1>;
+template [[host_name("gemv_q5_0")]] kernel decltype(gemv<quant_q5_0>) gemv<quant_q5_0>;
+template [[host_name("gemv_q5_1")]] kernel decltype(gemv<quant_q5_1>) gemv<quant_q5_1>;
+template [[host_name("gemv_q2_k")]] kernel decltype(gemv<quant_q2_k>) gemv<quant_q2_k>;
+template [[host_name("gemv_q3_k")]] kernel decltype(gemv<quant_q3_k>) gemv<quant_q3_k>;
+template [[host_name("gemv_q4_k")]] kernel decltype(gemv<quant_q4_k>) gemv<quant_q4_k>;
+template [[host_name("gemv_q5_k")]] kernel decltype(gemv<quant_q5_k>) gemv<quant_q5_k>;
+template [[host_name("gemv_q6_k")]] kernel decltype(gemv<quant_q6_k>) gemv<quant_q6_k>;
