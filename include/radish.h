@@ -217,6 +217,7 @@ struct radish_engine_options {
     uint32_t requests_queued_max;      /* [1024] */
     uint32_t chunk_tokens;             /* [512] prefill tokens a step */
     uint32_t prefill_tokens_max;       /* [16384] prompt tokens admitted and not yet computed */
+    bool is_overlap_off;               /* a step is begun when the one before has ended */
     bool is_cache_off;                 /* every request computes all of its prompt */
     const char *eviction_policy;       /* ["lru"], lfu, fifo, mru, filo, slru, priority */
     const char *schedule_policy;       /* ["lpm"], fcfs, dfs-weight, lof, random, hrrn */

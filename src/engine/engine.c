@@ -57,6 +57,11 @@ static enum radish_status make_buffers(struct radish_engine *engine, struct radi
         !engine->samplers || !buf_reserve(&engine->piece, TEXT_BYTES) ||
         !buf_reserve(&engine->text, TEXT_BYTES))
         return error_nomem(err);
+    for (uint32_t i = 0; i < DEVICE_STEPS_MAX && runner_can_draw(engine->runner); i++) {
+        engine->flights[i].draws =
+            mem_zalloc(engine->plan.runner.logits_rows_max, sizeof *engine->flights[i].draws);
+        if (!engine->flights[i].draws) return error_nomem(err);
+    }
     for (uint32_t i = 0; i < engine->table_size; i++)
         engine->cells_free[engine->n_cells_free++] = engine->table_size - 1 - i;
     for (; engine->n_samplers < n_workers; engine->n_samplers++)
@@ -196,6 +201,7 @@ void radish_engine_close(struct radish_engine *engine) {
     buf_deinit(&engine->text);
     free(engine->rows);
     free(engine->row_copies);
+    for (uint32_t i = 0; i < DEVICE_STEPS_MAX; i++) free(engine->flights[i].draws);
     free(engine->table);
     free(engine->cells_free);
     namespaces_deinit(&engine->namespaces);

@@ -125,6 +125,7 @@ void engine_answer(struct radish_engine *engine, bool goes_on) {
     struct engine_flush *flush = engine->flush;
     engine->asks_head = engine->asks_tail = NULL;
     pthread_mutex_unlock(&engine->lock);
+    if (asks || flush) flight_end_all(engine);
     answer_asks(engine, asks, goes_on ? RADISH_OK : RADISH_AGAIN);
     answer_flush(engine, flush, goes_on);
 }

@@ -103,11 +103,22 @@ struct engine_flush {
 /* One row of logits and what becomes of it: for the first token of n choices, one for each. */
 struct engine_row {
     struct engine_choice *choice;
-    float *logits;     /* [n_vocab], the runner's */
+    float *logits;     /* [n_vocab], the runner's; NULL when nobody looks at this block */
     uint32_t position; /* of the token that the row followed */
     bool is_sampled;   /* else a row of the prompt */
+    bool is_drawn;     /* sampled by the device: result is there */
     bool is_shared;    /* others sample from it, too: it must not be changed */
     struct sample_result result;
+};
+
+/* A step that was submitted and not taken up yet. */
+struct engine_flight {
+    const struct batch *batch; /* the scheduler's */
+    struct sched_step step;
+    struct sample_draw *draws; /* [rows of the batch]; NULL: the device does not sample */
+    bool has_host_rows;        /* logits that the host must see */
+    uint64_t begun_ns;
+    enum radish_status status; /* of submitting it */
 };
 
 struct radish_engine {
@@ -153,8 +164,11 @@ struct radish_engine {
     uint64_t n_admitted_tokens;
     uint32_t n_admitted;     /* since the last hand-over */
     struct engine_row *rows; /* [ENGINE_ROWS_MAX] */
-    float *row_copies;       /* [n_samplers, n_vocab] of shared rows */
-    struct buf piece, text;  /* of the token being worked on */
+    struct engine_flight flights[DEVICE_STEPS_MAX];
+    uint32_t oldest_flight, n_flights;
+    uint64_t step_ended_ns; /* the one taken up last */
+    float *row_copies;      /* [n_samplers, n_vocab] of shared rows */
+    struct buf piece, text; /* of the token being worked on */
     struct figures figures;
     struct metrics *metrics; /* counted by the engine's thread, read by any */
     struct radix_watch watch;
@@ -194,11 +208,25 @@ static inline bool engine_is_asked(const struct radish_engine *engine) {
     return engine->asks_head || engine->flush;
 }
 
+/* flight.c: steps in flight. */
+
+/* Hands the batch to the device, with what it is to draw itself. */
+void flight_begin(struct radish_engine *engine, const struct batch *batch,
+                  const struct sched_step *step, uint64_t begun_ns);
+/* Waits for the oldest step and takes it up: tokens, events, figures, ends. */
+void flight_end(struct radish_engine *engine);
+void flight_end_all(struct radish_engine *engine);
+/* Whether a step is in flight behind which another may be begun now. */
+bool flight_can_lead(const struct radish_engine *engine);
+
 /* output.c: what becomes of logits, tokens and text. */
 
-/* Runs the step, begun at begun_ns: computes, samples, sends events, appends to or ends sequences.
- */
-void output_step(struct radish_engine *engine, const struct batch *batch, uint64_t begun_ns);
+/* Takes up a step that has ended: samples what the device did not, sends events, appends to or ends
+ * sequences. */
+enum radish_status output_take(struct radish_engine *engine, const struct engine_flight *flight);
+/* The step was not computed: its requests end with an error. */
+void output_fail(struct radish_engine *engine, const struct engine_flight *flight,
+                 enum radish_status status);
 /* Ends a choice: final event, and everything it holds goes back. With the first choice end those
  * that have not started from it. */
 void output_end(struct radish_engine *engine, struct engine_choice *choice,

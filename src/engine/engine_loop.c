@@ -12,7 +12,8 @@
  *                 inbox and aborts come in
  *                 unlock; the memory of the dead is freed
  *   then:         push new choices, end aborted and late ones, engine_answer(), sched_fill(),
- *                 output_step(), log, KV events out
+ *                 flight_begin(), flight_end() of the step before or of this one (flight.c), log,
+ *                 KV events out
  *
  * An idle engine sleeps on a condition variable and uses no processor. With nothing running but
  * something queued it never sleeps: the head of the queue can always be admitted then.
@@ -62,7 +63,7 @@ static bool hand_over(struct radish_engine *engine, struct engine_request **new_
     engine->dead = NULL;
     while (!engine->is_stopping && !engine->inbox_head && !engine->aborts &&
            !engine_is_asked(engine) && sched_is_idle(engine->sched) && !shadow_is_due(engine) &&
-           !dead)
+           !dead && !engine->n_flights)
         pthread_cond_wait(&engine->wake, &engine->lock);
     *new_out = engine->inbox_head;
     *aborts_out = engine->aborts;
@@ -99,15 +100,27 @@ static void end_request(struct radish_engine *engine, struct engine_request *req
             output_end(engine, &request->choices[i], RADISH_FINISH_ABORT, status);
 }
 
-static void end_late(struct radish_engine *engine) {
+static bool is_late(const struct radish_engine *engine, const struct engine_request *request,
+                    uint64_t now_ns) {
     double timeout = engine->plan.options.request_timeout_seconds;
-    if (timeout <= 0) return;
+    return timeout > 0 && (double)(now_ns - request->submitted_ns) >= timeout * NS_PER_SECOND;
+}
+
+static void end_late(struct radish_engine *engine) {
     uint64_t now = clock_ns();
-    struct engine_request *next;
-    for (struct engine_request *r = engine->live_head; r; r = next) {
-        next = r->live_next;
-        if ((double)(now - r->submitted_ns) < timeout * NS_PER_SECOND) break;
-        end_request(engine, r, RADISH_E_TIMEOUT);
+    if (!engine->live_head || !is_late(engine, engine->live_head, now)) return;
+    flight_end_all(engine);
+    while (engine->live_head && is_late(engine, engine->live_head, now))
+        end_request(engine, engine->live_head, RADISH_E_TIMEOUT);
+}
+
+/* Aborts wait for the steps in flight, in which some of these requests may end by themselves: those
+ * are dead, and freed by the next hand-over. */
+static void end_aborted(struct radish_engine *engine, struct engine_request *aborts) {
+    if (aborts) flight_end_all(engine);
+    for (struct engine_request *next; aborts; aborts = next) {
+        next = aborts->next_abort;
+        end_request(engine, aborts, RADISH_E_ABORTED);
     }
 }
 
@@ -175,16 +188,19 @@ static void log_step(struct radish_engine *engine, const struct sched_step *step
 
 static void step(struct radish_engine *engine) {
     struct sched_step step;
+    if (engine->n_flights && !flight_can_lead(engine)) flight_end(engine);
     uint64_t begun_ns = clock_ns();
     shadow_begin(engine);
     const struct batch *batch = sched_fill(engine->sched, begun_ns, &step);
-    RADISH_INVARIANT(batch->n_tokens || sched_is_idle(engine->sched),
+    RADISH_INVARIANT(batch->n_tokens || sched_is_idle(engine->sched) || engine->n_flights,
                      "sequences are waiting, but none can run");
-    if (!batch->n_tokens) return;
+    if (!batch->n_tokens) {
+        flight_end_all(engine);
+        return;
+    }
     count_admitted(engine, &step, begun_ns);
-    uint32_t n_rows = batch->n_tokens - step.n_uncounted_tokens;
-    output_step(engine, batch, begun_ns);
-    figures_add_step(engine, &step, n_rows, begun_ns, clock_ns());
+    flight_begin(engine, batch, &step, begun_ns);
+    if (engine->n_flights > 1 || !flight_can_lead(engine)) flight_end(engine);
     shadow_yield(engine);
     log_step(engine, &step);
 }
@@ -199,15 +215,13 @@ void *engine_run(void *user) {
             next = new->next;
             begin(engine, new);
         }
-        for (; aborts; aborts = next) {
-            next = aborts->next_abort;
-            end_request(engine, aborts, RADISH_E_ABORTED);
-        }
+        end_aborted(engine, aborts);
         end_late(engine);
         engine_answer(engine, goes_on);
         if (goes_on) step(engine);
         kv_events_send(&engine->kv_events);
     }
+    flight_end_all(engine);
     shadow_drop(engine);
     for (struct engine_request *r = engine->live_head, *next; r; r = next) {
         next = r->live_next;

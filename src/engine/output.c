@@ -7,8 +7,9 @@
  *   rows of a block:  prompt row of A | prompt row of A | sampled A | sampled B | sampled C
  *                     logprob of the next prompt token  | one sampler per worker, all at once
  *
- * Sampling is a function of the row and the request, so it runs on all compute threads; what
- * follows is per choice and short, and runs in order on the engine's thread:
+ * Where the device samples (flight.c says which rows), the token is there already, and its logits
+ * are not fetched. Sampling is a function of the row and the request, so here it runs on all
+ * compute threads; what follows is per choice and short, and runs in order on the engine's thread:
  *
  *   token -> detok_stream -> stop_match -> event to the callback, then sched_append() or the end
  *
@@ -34,6 +35,7 @@
 #include "base/clock.h"
 #include "base/invariant.h"
 #include "base/log.h"
+#include "base/status.h"
 
 #include <string.h>
 
@@ -187,7 +189,7 @@ static void sample_row(void *user, uint32_t item, uint32_t worker) {
     const struct engine_choice *choice = row->choice;
     const struct radish_request *r = &choice->request->r;
     struct sampler *sampler = engine->samplers[worker];
-    if (choice->is_done) return;
+    if (choice->is_done || row->is_drawn) return;
     bool is_short = choice->n_output < r->min_new_tokens;
     struct sample_args args = {.sampling = &r->sampling,
                                .seed = choice->seed,
@@ -274,7 +276,7 @@ static void show_logits(const struct radish_engine *engine, uint32_t n_rows) {
         const struct engine_row *row = &engine->rows[i];
         const struct radish_request *r = &row->choice->request->r;
         n = 1;
-        if (!is_prompt_row(row) || !r->on_logits || row->choice->is_done) continue;
+        if (!is_prompt_row(row) || !r->on_logits || row->choice->is_done || !row->logits) continue;
         while (i + n < n_rows && engine->rows[i + n].choice == row->choice &&
                is_prompt_row(&engine->rows[i + n]))
             n++;
@@ -286,6 +288,14 @@ static void show_logits(const struct radish_engine *engine, uint32_t n_rows) {
 struct row_cursor {
     uint32_t seq_idx, row; /* of the sequence */
 };
+
+/* The token that the device drew, as the sampler would tell it. */
+static void read_draw(const struct radish_engine *engine, uint32_t logits_row,
+                      struct sample_result *result_out) {
+    result_out->id = runner_token(engine->runner, logits_row);
+    result_out->status = result_out->id < 0 ? RADISH_E_INTERNAL : RADISH_OK;
+    result_out->logprob = 0;
+}
 
 /* Appends what becomes of one row of logits to engine->rows; returns how many there are then. */
 static uint32_t add_owners(struct radish_engine *engine, struct engine_choice *choice,
@@ -303,6 +313,7 @@ static uint32_t add_owners(struct radish_engine *engine, struct engine_choice *c
         row->logits = logits;
         row->position = position;
         row->is_sampled = is_sampled;
+        row->is_drawn = false;
         row->is_shared = is_shared;
         row->result.status = RADISH_OK;
         row->result.n_top = row->result.n_named = 0;
@@ -310,62 +321,66 @@ static uint32_t add_owners(struct radish_engine *engine, struct engine_choice *c
     return n_rows + n;
 }
 
-/* Names the owners of the next n logits rows. */
-static uint32_t find_owners(struct radish_engine *engine, const struct batch *batch, float *logits,
-                            uint32_t n, struct row_cursor *cursor) {
+/* Names the owners of logits rows [first, first + n); logits: theirs, or NULL. Rows of a sequence
+ * that ended while they were computed have none. */
+static uint32_t find_owners(struct radish_engine *engine, const struct engine_flight *flight,
+                            float *logits, uint32_t first, uint32_t n, struct row_cursor *cursor) {
+    const size_t n_vocab = engine->model->config.n_vocab;
     uint32_t n_rows = 0;
     for (uint32_t i = 0; i < n; i++, cursor->row++) {
-        const struct batch_seq *seq = &batch->seqs[cursor->seq_idx];
+        const struct batch_seq *seq = &flight->batch->seqs[cursor->seq_idx];
         while (seq->logits_first + cursor->row >= seq->n_rows) {
-            seq = &batch->seqs[++cursor->seq_idx];
+            seq = &flight->batch->seqs[++cursor->seq_idx];
             cursor->row = 0;
         }
+        if (!seq->user) continue;
         uint32_t position = seq->kv_len - seq->n_rows + seq->logits_first + cursor->row;
+        struct engine_row *row = &engine->rows[n_rows];
         n_rows = add_owners(engine, ((struct sched_seq *)seq->user)->user,
-                            logits + (size_t)i * engine->model->config.n_vocab, position, n_rows);
+                            logits ? logits + i * n_vocab : NULL, position, n_rows);
+        row->is_drawn = flight->draws && !flight->draws[first + i].is_off;
+        if (row->is_drawn) read_draw(engine, first + i, &row->result);
     }
     return n_rows;
 }
 
-static void end_all(struct radish_engine *engine, const struct batch *batch,
-                    enum radish_status status) {
-    log_error("engine", "the device failed: %s", radish_status_sentence(status));
-    for (uint32_t i = 0; i < batch->n_seqs; i++) {
-        struct engine_choice *choice = ((struct sched_seq *)batch->seqs[i].user)->user;
-        if (!choice->is_done) output_end(engine, choice, RADISH_FINISH_ERROR, status);
+/* Whether the host must see one of logits rows [first, first + n). */
+static bool is_seen(const struct engine_flight *flight, uint32_t first, uint32_t n) {
+    for (uint32_t i = first; i < first + n; i++)
+        if (!flight->draws || flight->draws[i].is_off) return true;
+    return false;
+}
+
+void output_fail(struct radish_engine *engine, const struct engine_flight *flight,
+                 enum radish_status status) {
+    for (uint32_t i = 0; i < flight->batch->n_seqs; i++) {
+        const struct sched_seq *seq = flight->batch->seqs[i].user;
+        struct engine_choice *choice = seq ? seq->user : NULL;
+        if (choice && !choice->is_done) output_end(engine, choice, RADISH_FINISH_ERROR, status);
     }
 }
 
-void output_step(struct radish_engine *engine, const struct batch *batch, uint64_t begun_ns) {
+enum radish_status output_take(struct radish_engine *engine, const struct engine_flight *flight) {
+    const struct batch *batch = flight->batch;
     struct row_cursor cursor = {0};
-    enum radish_status status = runner_step(engine->runner, batch);
-    uint64_t written_ns = clock_ns();
-    if (status == RADISH_OK)
-        sched_step_end(engine->sched, written_ns - begun_ns);
-    else
-        sched_step_fail(engine->sched);
-    for (uint32_t first = 0, n; status == RADISH_OK && first < batch->n_logits_rows; first += n) {
+    for (uint32_t first = 0, n; first < batch->n_logits_rows; first += n) {
         n = batch->n_logits_rows - first;
         if (n > RUNNER_LOGITS_ROWS) n = RUNNER_LOGITS_ROWS;
-        float *logits;
-        status = runner_logits(engine->runner, first, n, &logits);
-        if (status != RADISH_OK) break;
-        uint32_t n_rows = find_owners(engine, batch, logits, n, &cursor);
+        float *logits = NULL;
+        if (is_seen(flight, first, n)) RADISH_TRY(runner_logits(engine->runner, first, n, &logits));
+        uint32_t n_rows = find_owners(engine, flight, logits, first, n, &cursor);
         show_logits(engine, n_rows);
         for (uint32_t i = 0; i < n_rows; i++) shadow_look(engine, &engine->rows[i]);
         device_parallel(engine->device, n_rows, sample_row, engine);
         engine->figures.output_ns = clock_ns();
         for (uint32_t i = 0; i < n_rows; i++) take_row(engine, &engine->rows[i]);
     }
-    if (status != RADISH_OK) {
-        end_all(engine, batch, status);
-        return;
-    }
     for (uint32_t i = 0; i < batch->n_seqs; i++) {
-        struct engine_choice *choice = ((struct sched_seq *)batch->seqs[i].user)->user;
-        if (!choice->is_done && choice->seq.state == SCHED_SEQ_DECODING &&
+        const struct sched_seq *seq = batch->seqs[i].user;
+        struct engine_choice *choice = seq ? seq->user : NULL;
+        if (choice && !choice->is_done && seq->state == SCHED_SEQ_DECODING &&
             !choice->request->r.max_new_tokens)
             output_end(engine, choice, RADISH_FINISH_LENGTH, RADISH_OK);
     }
-    sched_step_more(engine->sched, clock_ns() - written_ns);
+    return RADISH_OK;
 }

@@ -285,7 +285,8 @@ enum radish_status plan_make(const struct radish_model *model, const struct devi
         .logits_rows_max = rows,
         .context_tokens = context,
         .page_size = options->page_tokens,
-        .kv_dtype = device_kv_dtype(options->kv_dtype, options->precision, config->dtype)};
+        .kv_dtype = device_kv_dtype(options->kv_dtype, options->precision, config->dtype),
+        .n_drawn = model->info.n_tokens < config->n_vocab ? model->info.n_tokens : 0};
     RADISH_TRY(read_quantization(options->quantization, &plan.weights, err));
     RADISH_TRY(weights_plan(model->file, config, device, &plan.weights, &plan.weights_sizes, err));
     plan.weight_bytes = plan.weights_sizes.bytes;

@@ -14,8 +14,9 @@
 
 struct weight; /* a matrix prepared by a device: its weight_create entry */
 
-/* out[r] = row token_ids[r] of the matrix, as f32. A negative id -1-x stands for sampled[x]. Ids
- * are < n_out rows of w (the caller checks). */
+/* out[r] = row token_ids[r] of the matrix, as f32. A negative id -1-x stands for sampled[x], or for
+ * id 0 where sampled[x] is -1: nothing was drawn, and nobody wants that row. Ids are < n_out rows
+ * of w (the caller checks). */
 struct embed_args {
     const struct weight *w;   /* [n_vocab, width] */
     const int32_t *token_ids; /* [n_rows] */

@@ -29,7 +29,7 @@ struct batch_seq {
 
 struct batch {
     uint32_t n_tokens;
-    int32_t *token_ids; /* [n_tokens]; -1-x: what row x of the previous step's logits sampled */
+    int32_t *token_ids; /* [n_tokens]; -1-x: what is drawn from logits row x of the step before */
     int32_t *positions; /* [n_tokens] */
     int32_t *slots[BATCH_KV_GROUPS_MAX]; /* [n_tokens] where this token's K and V go, per group; -1:
                                             nowhere */

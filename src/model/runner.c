@@ -19,6 +19,13 @@
  * arrays of a batch are checked here, always, before any kernel sees them: a slot out of bounds
  * would give one user's KV to another.
  *
+ * A device that records its steps may run one while the next is recorded. What a step reads of the
+ * host's (tokens, positions, slots, draws) and the tokens that it draws are therefore there twice,
+ * and used in turns; activations are there once, since steps run one after another. When the device
+ * gave a step up and asks for it again (AGAIN), it and the one behind it are recorded anew from
+ * their batches: a step writes nothing that it has read before, KV goes to the same slots, and a
+ * draw depends on its row and its number alone.
+ *
  * In the last layer only rows that want logits go on behind the KV store (run_attention() drops the
  * others): a prefill of 512 tokens wants one, a chunk in the middle of a prompt none, and the last
  * of SmolLM2's thirty layers then costs a fifth. */
@@ -44,17 +51,25 @@ enum part {
     PART_UP,
     PART_KEPT,
     PART_LOGITS,
-    PART_TOKEN_IDS,
+    PART_ONCE, /* those from here on are there for every step in flight */
+    PART_TOKEN_IDS = PART_ONCE,
     PART_POSITIONS,
     PART_SLOTS,
-    PART_SAMPLED,
     PART_WANTED,
+    PART_DRAWS,
+    PART_TOKENS, /* drawn */
     PART_COUNT
 };
 
 struct layout {
-    size_t offset[PART_COUNT];
-    size_t bytes; /* of the block */
+    size_t offset[DEVICE_STEPS_MAX][PART_COUNT]; /* [0] for those before PART_ONCE */
+    size_t bytes;                                /* of the block */
+};
+
+/* A step that was submitted. */
+struct flight {
+    const struct batch *batch;       /* borrowed */
+    const struct sample_draw *draws; /* borrowed, or NULL */
 };
 
 struct runner {
@@ -68,8 +83,11 @@ struct runner {
     void **k_pool, **v_pool;            /* [n_layers] device */
     struct attention_seq *seqs;         /* [seqs_max] host, and as many of the wanted rows */
     float *logits;                      /* [RUNNER_LOGITS_ROWS, n_vocab] host */
-    int32_t *sampled;                   /* [logits_rows_max] host; -1: not said yet */
-    uint32_t n_logits_rows;             /* of the last step */
+    int32_t *tokens; /* [logits_rows_max] host: drawn by the step last waited for */
+    struct flight flights[DEVICE_STEPS_MAX];
+    uint32_t n_steps_max;           /* in flight */
+    uint64_t n_submitted, n_waited; /* step i uses flights[i % n_steps_max] */
+    uint32_t n_logits_rows;         /* of the step last waited for */
     uint64_t *marks; /* host, a bit a slot: named by a row of the batch at hand; 0 between steps */
     struct layer_run run;
 };
@@ -84,10 +102,11 @@ static uint32_t find_widest(const struct model_config *config, enum tensor_dim d
     return widest;
 }
 
-static bool add_part(struct layout *layout, enum part part, uint64_t rows, uint64_t width) {
+static bool add_part(struct layout *layout, uint32_t step, enum part part, uint64_t rows,
+                     uint64_t width) {
     enum { ALIGN = 64 };
     uint64_t elems, bytes, end;
-    layout->offset[part] = layout->bytes;
+    layout->offset[step][part] = layout->bytes;
     if (!mem_mul_u64(rows, width, &elems) || !mem_mul_u64(elems, 4, &bytes) ||
         !mem_add_u64(bytes, ALIGN - 1, &bytes) ||
         !mem_add_u64(layout->bytes, bytes / ALIGN * ALIGN, &end) || end > SIZE_MAX)
@@ -96,7 +115,12 @@ static bool add_part(struct layout *layout, enum part part, uint64_t rows, uint6
     return true;
 }
 
+static uint32_t n_steps_in_flight(const struct device *device) {
+    return device->ops->is_recorded ? DEVICE_STEPS_MAX : 1;
+}
+
 static enum radish_status make_layout(const struct model_config *config,
+                                      const struct device *device,
                                       const struct runner_options *options,
                                       struct layout *layout_out, struct radish_error *err) {
     const struct {
@@ -110,15 +134,19 @@ static enum radish_status make_layout(const struct model_config *config,
     bool fits = true;
     memset(layout_out, 0, sizeof *layout_out);
     for (size_t i = 0; i < sizeof activations / sizeof *activations; i++)
-        fits = fits && add_part(layout_out, activations[i].part, options->tokens_max,
+        fits = fits && add_part(layout_out, 0, activations[i].part, options->tokens_max,
                                 find_widest(config, activations[i].dim));
-    fits = fits && add_part(layout_out, PART_KEPT, options->logits_rows_max, config->hidden_dim) &&
-           add_part(layout_out, PART_LOGITS, RUNNER_LOGITS_ROWS, config->n_vocab) &&
-           add_part(layout_out, PART_TOKEN_IDS, options->tokens_max, 1) &&
-           add_part(layout_out, PART_POSITIONS, options->tokens_max, 1) &&
-           add_part(layout_out, PART_SLOTS, options->tokens_max, 1) &&
-           add_part(layout_out, PART_SAMPLED, options->logits_rows_max, 1) &&
-           add_part(layout_out, PART_WANTED, options->logits_rows_max, 1);
+    fits = fits &&
+           add_part(layout_out, 0, PART_KEPT, options->logits_rows_max, config->hidden_dim) &&
+           add_part(layout_out, 0, PART_LOGITS, RUNNER_LOGITS_ROWS, config->n_vocab);
+    const uint64_t draw_words = device->ops->sample ? sizeof(struct sample_draw) / 4 : 0;
+    for (uint32_t step = 0; step < n_steps_in_flight(device); step++)
+        fits = fits && add_part(layout_out, step, PART_TOKEN_IDS, options->tokens_max, 1) &&
+               add_part(layout_out, step, PART_POSITIONS, options->tokens_max, 1) &&
+               add_part(layout_out, step, PART_SLOTS, options->tokens_max, 1) &&
+               add_part(layout_out, step, PART_WANTED, options->logits_rows_max, 1) &&
+               add_part(layout_out, step, PART_DRAWS, options->logits_rows_max, draw_words) &&
+               add_part(layout_out, step, PART_TOKENS, options->logits_rows_max, 1);
     return fits ? RADISH_OK
                 : error_set(err, RADISH_E_NOMEM, "activations of %u rows do not fit into memory",
                             options->tokens_max);
@@ -200,7 +228,7 @@ enum radish_status runner_plan(const struct model_config *config, const struct d
     uint32_t rows, width;
     memset(plan_out, 0, sizeof *plan_out);
     RADISH_TRY(ask_device(config, device, options->kv_dtype, err));
-    RADISH_TRY(make_layout(config, options, &layout, err));
+    RADISH_TRY(make_layout(config, device, options, &layout, err));
     measure_kernels(config, options, &rows, &width);
 
     uint64_t parts[] = {
@@ -250,16 +278,15 @@ static enum radish_status create_buffers(struct runner *runner, struct radish_er
     struct device *device = runner->device;
     uint32_t rows, width;
     void *block = NULL;
-    RADISH_TRY(make_layout(config, options, &runner->layout, err));
+    RADISH_TRY(make_layout(config, device, options, &runner->layout, err));
     RADISH_TRY(device->ops->mem_alloc(device, runner->layout.bytes, &block, err));
     runner->block = block;
     runner->seqs = mem_zalloc(options->seqs_max, 2 * sizeof *runner->seqs);
     runner->logits = mem_alloc(RUNNER_LOGITS_ROWS, config->n_vocab * sizeof(float));
-    runner->sampled = mem_alloc(options->logits_rows_max, sizeof *runner->sampled);
+    runner->tokens = mem_alloc(options->logits_rows_max, sizeof *runner->tokens);
     runner->marks = mem_zalloc((size_t)options->n_slots / 64 + 1, sizeof *runner->marks);
-    if (!runner->seqs || !runner->logits || !runner->sampled || !runner->marks)
+    if (!runner->seqs || !runner->logits || !runner->tokens || !runner->marks)
         return error_nomem(err);
-    for (uint32_t row = 0; row < options->logits_rows_max; row++) runner->sampled[row] = -1;
     RADISH_TRY(rope_table_init(&runner->rope, device, &config->rope, config->rotary_dim,
                                options->context_tokens, err));
     if (has_local_rope(config))
@@ -269,8 +296,14 @@ static enum radish_status create_buffers(struct runner *runner, struct radish_er
     return device->ops->scratch_reserve(device, rows, width, options->context_tokens, err);
 }
 
+/* Of the parts that are there once. */
 static void *part_of(const struct runner *runner, enum part part) {
-    return runner->block + runner->layout.offset[part];
+    return runner->block + runner->layout.offset[0][part];
+}
+
+/* Of those that step number `step` uses. */
+static void *step_part_of(const struct runner *runner, uint64_t step, enum part part) {
+    return runner->block + runner->layout.offset[step % runner->n_steps_max][part];
 }
 
 static void init_run(struct runner *runner) {
@@ -286,12 +319,9 @@ static void init_run(struct runner *runner) {
     run->attn.data = part_of(runner, PART_ATTN);
     run->gate.data = part_of(runner, PART_GATE);
     run->up.data = part_of(runner, PART_UP);
-    run->positions = part_of(runner, PART_POSITIONS);
-    run->slots = part_of(runner, PART_SLOTS);
     run->n_positions = runner->options.context_tokens;
     run->n_slots = runner->options.n_slots;
     run->kv_dtype = runner->options.kv_dtype;
-    run->wanted_rows = part_of(runner, PART_WANTED);
     run->wanted_seqs = runner->seqs + runner->options.seqs_max;
 }
 
@@ -308,6 +338,7 @@ enum radish_status runner_create(const struct model_config *config, const struct
     runner->weights = weights;
     runner->device = device;
     runner->options = *options;
+    runner->n_steps_max = n_steps_in_flight(device);
     if (!runner->options.page_size) runner->options.page_size = 1;
     enum radish_status status = create_buffers(runner, err);
     if (status == RADISH_OK) status = create_pools(runner, err);
@@ -337,7 +368,7 @@ void runner_destroy(struct runner *runner) {
     free(runner->v_pool);
     free(runner->seqs);
     free(runner->logits);
-    free(runner->sampled);
+    free(runner->tokens);
     free(runner->marks);
     free(runner);
 }
@@ -346,14 +377,18 @@ void runner_destroy(struct runner *runner) {
 
 static void check_row(const struct runner *runner, const struct batch *batch,
                       const struct batch_seq *seq, uint32_t idx) {
+    static const struct flight none = {0};
+    const struct flight *before =
+        runner->n_submitted ? &runner->flights[(runner->n_submitted - 1) % runner->n_steps_max]
+                            : &none;
     uint32_t row = seq->row_first + idx, position = seq->kv_len - seq->n_rows + idx;
     int32_t id = batch->token_ids[row], slot = batch->slots[0][row];
     if (id >= 0)
         RADISH_INVARIANT((uint32_t)id < runner->config->n_vocab, "row %u is token %d", row, id);
     else
-        RADISH_INVARIANT((uint32_t)(-1 - id) < runner->n_logits_rows &&
-                             runner->sampled[-1 - id] >= 0,
-                         "row %u names logits row %d, which has sampled nothing", row, -1 - id);
+        RADISH_INVARIANT(before->draws && (uint32_t)(-1 - id) < before->batch->n_logits_rows &&
+                             !before->draws[-1 - id].is_off,
+                         "row %u names logits row %d, from which nothing is drawn", row, -1 - id);
     RADISH_INVARIANT(batch->positions[row] >= 0 && (uint32_t)batch->positions[row] == position,
                      "row %u has position %d, its sequence says %u", row, batch->positions[row],
                      position);
@@ -446,16 +481,23 @@ static uint32_t describe_seqs(struct runner *runner, const struct batch *batch) 
     return n_positions;
 }
 
-static void upload_batch(struct runner *runner, const struct batch *batch) {
-    struct device *device = runner->device;
-    size_t bytes = batch->n_tokens * sizeof(int32_t);
-    device->ops->upload(device, part_of(runner, PART_TOKEN_IDS), batch->token_ids, bytes);
-    device->ops->upload(device, part_of(runner, PART_POSITIONS), batch->positions, bytes);
-    device->ops->upload(device, part_of(runner, PART_SLOTS), batch->slots[0], bytes);
-    device->ops->upload(device, part_of(runner, PART_SAMPLED), runner->sampled,
-                        runner->n_logits_rows * sizeof(int32_t));
-    device->ops->upload(device, part_of(runner, PART_WANTED), batch->logits_rows,
-                        batch->n_logits_rows * sizeof(uint32_t));
+static void upload_part(struct runner *runner, uint64_t step, enum part part, const void *host,
+                        size_t bytes) {
+    runner->device->ops->upload(runner->device, step_part_of(runner, step, part), host, bytes);
+}
+
+static void upload_batch(struct runner *runner, uint64_t step) {
+    const struct flight *flight = &runner->flights[step % runner->n_steps_max];
+    const struct batch *batch = flight->batch;
+    const size_t bytes = batch->n_tokens * sizeof(int32_t);
+    upload_part(runner, step, PART_TOKEN_IDS, batch->token_ids, bytes);
+    upload_part(runner, step, PART_POSITIONS, batch->positions, bytes);
+    upload_part(runner, step, PART_SLOTS, batch->slots[0], bytes);
+    upload_part(runner, step, PART_WANTED, batch->logits_rows,
+                batch->n_logits_rows * sizeof(uint32_t));
+    if (flight->draws)
+        upload_part(runner, step, PART_DRAWS, flight->draws,
+                    batch->n_logits_rows * sizeof *flight->draws);
     const uint32_t n_positions = describe_seqs(runner, batch);
     rope_table_fill(&runner->rope, n_positions);
     if (runner->rope_local.device) rope_table_fill(&runner->rope_local, n_positions);
@@ -511,47 +553,10 @@ static void norm_last(struct runner *runner, uint32_t n) {
     runner->device->ops->rmsnorm(runner->device, &args);
 }
 
-enum radish_status runner_step(struct runner *runner, const struct batch *batch) {
-    struct device *device = runner->device;
-    check_batch(runner, batch);
-    upload_batch(runner, batch);
-    runner->run.n_rows = batch->n_tokens;
-    runner->run.seqs = runner->seqs;
-    runner->run.n_seqs = batch->n_seqs;
-    runner->run.n_wanted = batch->n_logits_rows;
-
-    device->ops->step_begin(device);
-    const struct embed_args embed = {
-        .w = runner->weights->embedding,
-        .token_ids = part_of(runner, PART_TOKEN_IDS),
-        .sampled = part_of(runner, PART_SAMPLED),
-        .out = runner->run.x.data,
-        .n_rows = batch->n_tokens,
-        .out_stride = runner->config->hidden_dim,
-        .scale = (float)runner->config->embedding_scale,
-    };
-    device->ops->embed(device, &embed);
-    for (uint32_t layer = 0; layer < runner->config->n_layers; layer++) {
-        set_layer(runner, layer);
-        runner->config->arch->layer(&runner->run);
-    }
-    norm_last(runner, batch->n_logits_rows);
-    RADISH_TRY(device->ops->step_submit(device));
-    RADISH_TRY(device->ops->step_wait(device));
-
-    runner->n_logits_rows = batch->n_logits_rows;
-    for (uint32_t row = 0; row < batch->n_logits_rows; row++) runner->sampled[row] = -1;
-    return RADISH_OK;
-}
-
-enum radish_status runner_logits(struct runner *runner, uint32_t row, uint32_t n,
-                                 float **logits_out) {
+/* Logits of kept rows [row, row + n), recorded. */
+static void record_logits(struct runner *runner, uint32_t row, uint32_t n) {
     struct device *device = runner->device;
     uint32_t n_vocab = runner->config->n_vocab, hidden = runner->config->hidden_dim;
-    *logits_out = NULL;
-    RADISH_INVARIANT(n <= RUNNER_LOGITS_ROWS && row <= runner->n_logits_rows &&
-                         n <= runner->n_logits_rows - row,
-                     "logits rows [%u, +%u) of %u", row, n, runner->n_logits_rows);
     const struct matmul_args args = {
         .w = runner->weights->output,
         .x = (const float *)part_of(runner, PART_KEPT) + (size_t)row * hidden,
@@ -568,22 +573,150 @@ enum radish_status runner_logits(struct runner *runner, uint32_t row, uint32_t n
         .stride = n_vocab,
         .cap = (float)runner->config->logit_soft_cap,
     };
-    device->ops->step_begin(device);
     device->ops->matmul(device, &args);
     if (cap.cap > 0) device->ops->soft_cap(device, &cap);
-    RADISH_TRY(device->ops->step_submit(device));
-    RADISH_TRY(device->ops->step_wait(device));
-    device->ops->download(device, runner->logits, part_of(runner, PART_LOGITS),
-                          (size_t)n * n_vocab * sizeof(float));
-    *logits_out = runner->logits;
+}
+
+/* Draws from all rows that are not off, a block of logits at a time. */
+static void record_draws(struct runner *runner, uint64_t step) {
+    struct device *device = runner->device;
+    const struct flight *flight = &runner->flights[step % runner->n_steps_max];
+    const struct sample_draw *draws = step_part_of(runner, step, PART_DRAWS);
+    int32_t *tokens = step_part_of(runner, step, PART_TOKENS);
+    const uint32_t n_rows = flight->batch->n_logits_rows, n_vocab = runner->config->n_vocab;
+    for (uint32_t first = 0, n; first < n_rows; first += n) {
+        n = n_rows - first < RUNNER_LOGITS_ROWS ? n_rows - first : RUNNER_LOGITS_ROWS;
+        bool is_off = true;
+        for (uint32_t i = 0; i < n; i++) is_off = is_off && flight->draws[first + i].is_off;
+        if (is_off) continue;
+        const struct sample_rows_args args = {
+            .logits = part_of(runner, PART_LOGITS),
+            .draws = draws + first,
+            .tokens = tokens + first,
+            .n_rows = n,
+            .width = runner->options.n_drawn ? runner->options.n_drawn : n_vocab,
+            .stride = n_vocab,
+        };
+        record_logits(runner, first, n);
+        device->ops->sample(device, &args);
+    }
+}
+
+/* Uploads what the step needs, records it and hands it over. */
+static enum radish_status run_step(struct runner *runner, uint64_t step) {
+    struct device *device = runner->device;
+    struct layer_run *run = &runner->run;
+    const struct flight *flight = &runner->flights[step % runner->n_steps_max];
+    const struct batch *batch = flight->batch;
+    upload_batch(runner, step);
+    run->positions = step_part_of(runner, step, PART_POSITIONS);
+    run->slots = step_part_of(runner, step, PART_SLOTS);
+    run->wanted_rows = step_part_of(runner, step, PART_WANTED);
+    run->n_rows = batch->n_tokens;
+    run->seqs = runner->seqs;
+    run->n_seqs = batch->n_seqs;
+    run->n_wanted = batch->n_logits_rows;
+
+    device->ops->step_begin(device);
+    const struct embed_args embed = {
+        .w = runner->weights->embedding,
+        .token_ids = step_part_of(runner, step, PART_TOKEN_IDS),
+        .sampled = step ? step_part_of(runner, step - 1, PART_TOKENS) : NULL,
+        .out = run->x.data,
+        .n_rows = batch->n_tokens,
+        .out_stride = runner->config->hidden_dim,
+        .scale = (float)runner->config->embedding_scale,
+    };
+    device->ops->embed(device, &embed);
+    for (uint32_t layer = 0; layer < runner->config->n_layers; layer++) {
+        set_layer(runner, layer);
+        runner->config->arch->layer(run);
+    }
+    norm_last(runner, batch->n_logits_rows);
+    if (flight->draws) record_draws(runner, step);
+    return device->ops->step_submit(device);
+}
+
+enum radish_status runner_submit(struct runner *runner, const struct batch *batch,
+                                 const struct sample_draw *draws) {
+    RADISH_INVARIANT(runner->n_submitted - runner->n_waited < runner->n_steps_max,
+                     "%u steps are in flight", runner->n_steps_max);
+    RADISH_INVARIANT(!draws || runner_can_draw(runner), "the device cannot draw");
+    check_batch(runner, batch);
+    runner->flights[runner->n_submitted % runner->n_steps_max] = (struct flight){batch, draws};
+    RADISH_TRY(run_step(runner, runner->n_submitted));
+    runner->n_submitted++;
     return RADISH_OK;
 }
 
-void runner_set_sampled(struct runner *runner, uint32_t row, int32_t token_id) {
-    RADISH_INVARIANT(row < runner->n_logits_rows && token_id >= 0 &&
-                         (uint32_t)token_id < runner->config->n_vocab,
-                     "logits row %u of %u sampled %d", row, runner->n_logits_rows, token_id);
-    runner->sampled[row] = token_id;
+/* The device gave up the oldest step and those behind it; they are recorded again. */
+static enum radish_status repeat_steps(struct runner *runner) {
+    struct device *device = runner->device;
+    for (uint64_t step = runner->n_waited + 1; step < runner->n_submitted; step++)
+        (void)device->ops->step_wait(device);
+    for (uint64_t step = runner->n_waited; step < runner->n_submitted; step++)
+        RADISH_TRY(run_step(runner, step));
+    return device->ops->step_wait(device);
+}
+
+enum radish_status runner_wait(struct runner *runner) {
+    struct device *device = runner->device;
+    RADISH_INVARIANT(runner->n_waited < runner->n_submitted, "no step is in flight");
+    enum radish_status status = device->ops->step_wait(device);
+    while (status == RADISH_AGAIN) status = repeat_steps(runner);
+    if (status != RADISH_OK) {
+        runner->n_waited = runner->n_submitted;
+        runner->n_logits_rows = 0;
+        return status;
+    }
+    const uint64_t step = runner->n_waited++;
+    const struct flight *flight = &runner->flights[step % runner->n_steps_max];
+    runner->n_logits_rows = flight->batch->n_logits_rows;
+    if (flight->draws)
+        device->ops->download(device, runner->tokens, step_part_of(runner, step, PART_TOKENS),
+                              runner->n_logits_rows * sizeof *runner->tokens);
+    return RADISH_OK;
+}
+
+enum radish_status runner_step(struct runner *runner, const struct batch *batch) {
+    RADISH_TRY(runner_submit(runner, batch, NULL));
+    return runner_wait(runner);
+}
+
+bool runner_can_run_ahead(const struct runner *runner) {
+    return runner->n_steps_max > 1;
+}
+
+bool runner_can_draw(const struct runner *runner) {
+    return runner->device->ops->sample != NULL;
+}
+
+int32_t runner_token(const struct runner *runner, uint32_t row) {
+    RADISH_INVARIANT(row < runner->n_logits_rows, "logits row %u of %u", row,
+                     runner->n_logits_rows);
+    return runner->tokens[row];
+}
+
+enum radish_status runner_logits(struct runner *runner, uint32_t row, uint32_t n,
+                                 float **logits_out) {
+    struct device *device = runner->device;
+    *logits_out = NULL;
+    RADISH_INVARIANT(n <= RUNNER_LOGITS_ROWS && row <= runner->n_logits_rows &&
+                         n <= runner->n_logits_rows - row,
+                     "logits rows [%u, +%u) of %u", row, n, runner->n_logits_rows);
+    RADISH_INVARIANT(runner->n_waited == runner->n_submitted, "a step is in flight");
+    enum radish_status status;
+    do {
+        device->ops->step_begin(device);
+        record_logits(runner, row, n);
+        RADISH_TRY(device->ops->step_submit(device));
+        status = device->ops->step_wait(device);
+    } while (status == RADISH_AGAIN);
+    RADISH_TRY(status);
+    device->ops->download(device, runner->logits, part_of(runner, PART_LOGITS),
+                          (size_t)n * runner->config->n_vocab * sizeof(float));
+    *logits_out = runner->logits;
+    return RADISH_OK;
 }
 
 void *runner_slot_address(struct runner *runner, uint32_t layer, bool is_v, uint32_t slot,

@@ -52,19 +52,23 @@ enum {
             bound, prompts would otherwise come in token by token */
 
 static enum radish_status make_arrays(struct sched *s, struct radish_error *err) {
-    struct batch *batch = &s->batch;
     uint32_t n_rows = s->options.kv.n_rows;
-    batch->n_groups = 1;
-    batch->token_ids = mem_zalloc(s->tokens_max, sizeof *batch->token_ids);
-    batch->positions = mem_zalloc(s->tokens_max, sizeof *batch->positions);
-    batch->slots[0] = mem_zalloc(s->tokens_max, sizeof *batch->slots[0]);
-    batch->logits_rows = mem_zalloc(s->tokens_max, sizeof *batch->logits_rows);
-    batch->seqs = mem_zalloc(n_rows, sizeof *batch->seqs);
+    bool has_all = true;
+    for (uint32_t i = 0; i < SCHED_STEPS_MAX; i++) {
+        struct batch *batch = &s->opens[i].batch;
+        batch->n_groups = 1;
+        batch->token_ids = mem_zalloc(s->tokens_max, sizeof *batch->token_ids);
+        batch->positions = mem_zalloc(s->tokens_max, sizeof *batch->positions);
+        batch->slots[0] = mem_zalloc(s->tokens_max, sizeof *batch->slots[0]);
+        batch->logits_rows = mem_zalloc(s->tokens_max, sizeof *batch->logits_rows);
+        batch->seqs = mem_zalloc(n_rows, sizeof *batch->seqs);
+        has_all &= batch->token_ids && batch->positions && batch->slots[0] && batch->logits_rows &&
+                   batch->seqs;
+    }
     s->admitted = mem_zalloc(n_rows, sizeof *s->admitted);
     s->ordered = mem_zalloc(SCHED_PEEKS_MAX, sizeof *s->ordered);
     s->scratch = mem_zalloc(SCHED_PEEKS_MAX, sizeof *s->scratch);
-    bool has_all = batch->token_ids && batch->positions && batch->slots[0] && batch->logits_rows &&
-                   batch->seqs && s->admitted && s->ordered && s->scratch;
+    has_all &= s->admitted && s->ordered && s->scratch;
     return has_all ? RADISH_OK : error_nomem(err);
 }
 
@@ -96,11 +100,14 @@ void sched_destroy(struct sched *s) {
     RADISH_INVARIANT(!s->running.n && !s->queue.n, "%u sequences run, %u are queued", s->running.n,
                      s->queue.n);
     kv_cache_destroy(s->kv);
-    free(s->batch.token_ids);
-    free(s->batch.positions);
-    free(s->batch.slots[0]);
-    free(s->batch.logits_rows);
-    free(s->batch.seqs);
+    for (uint32_t i = 0; i < SCHED_STEPS_MAX; i++) {
+        struct batch *batch = &s->opens[i].batch;
+        free(batch->token_ids);
+        free(batch->positions);
+        free(batch->slots[0]);
+        free(batch->logits_rows);
+        free(batch->seqs);
+    }
     free(s->admitted);
     free(s->ordered);
     free(s->scratch);
@@ -127,6 +134,7 @@ void sched_push(struct sched *s, struct sched_seq *seq) {
     seq->logits_next =
         seq->n_output || seq->logits_from > seq->n_prompt ? seq->n_prompt : seq->logits_from;
     seq->is_waiting = false;
+    seq->n_pending = 0;
     seq->is_front = seq->n_output > 0;
     seq->push_idx = s->n_pushed++;
     seq_append(&s->queue, seq);
@@ -153,7 +161,8 @@ void sched_take(struct sched *s, struct sched_seq *seq, uint32_t n) {
  * known, if there is something to sample. */
 static uint32_t logits_first(const struct sched_seq *seq, uint32_t n) {
     uint32_t kv_len = seq->n_cached + n, first = n;
-    if (kv_len == seq_n_known(seq) && seq->n_output < seq->max_new_tokens) first = n - 1;
+    uint32_t n_output = seq->n_output + seq->n_pending;
+    if (kv_len == seq_n_known(seq) && n_output < seq->max_new_tokens) first = n - 1;
     if (!seq->n_output && seq->logits_next < kv_len && seq->logits_next < seq->n_prompt) {
         uint32_t asked = seq->logits_next > seq->n_cached ? seq->logits_next - seq->n_cached : 0;
         if (asked < first) first = asked;
@@ -163,7 +172,7 @@ static uint32_t logits_first(const struct sched_seq *seq, uint32_t n) {
 
 /* The next n tokens of a running sequence, which has slots for them, become rows of the batch. */
 static void add_rows(struct sched *s, struct sched_seq *seq, uint32_t n) {
-    struct batch *batch = &s->batch;
+    struct batch *batch = s->batch;
     const uint32_t *slots = kv_cache_slots(s->kv, &seq->kv);
     const struct radix_tokens tokens = seq_tokens(seq);
     uint32_t first = batch->n_tokens, kv_len = seq->n_cached + n;
@@ -174,7 +183,8 @@ static void add_rows(struct sched *s, struct sched_seq *seq, uint32_t n) {
                      seq_n_known(seq));
     for (uint32_t i = 0; i < n; i++) {
         uint32_t position = seq->n_cached + i;
-        batch->token_ids[first + i] = radix_token_at(&tokens, position);
+        batch->token_ids[first + i] = position < seq_n_told(seq) ? radix_token_at(&tokens, position)
+                                                                 : -1 - (int32_t)seq->logits_row;
         batch->positions[first + i] = (int32_t)position;
         batch->slots[0][first + i] = (int32_t)slots[position];
     }
@@ -187,6 +197,7 @@ static void add_rows(struct sched *s, struct sched_seq *seq, uint32_t n) {
                                                       .logits_row = batch->n_logits_rows,
                                                       .user = seq};
     for (uint32_t i = n_silent; i < n; i++) batch->logits_rows[batch->n_logits_rows++] = first + i;
+    if (n_silent < n) seq->logits_row = batch->n_logits_rows - 1;
     batch->n_tokens += n;
     seq->n_cached = kv_len;
 }
@@ -194,9 +205,10 @@ static void add_rows(struct sched *s, struct sched_seq *seq, uint32_t n) {
 static void add_decodes(struct sched *s) {
     for (struct sched_seq *seq = s->running.head; seq; seq = seq->next) {
         if (seq->state != SCHED_SEQ_DECODING) continue;
-        RADISH_INVARIANT(seq->n_output && seq->n_cached + 1 == seq_n_known(seq),
-                         "a sequence decodes without a token: %u cached of %u + %u", seq->n_cached,
-                         seq->n_prompt, seq->n_output);
+        if (s->n_open && seq->n_cached == seq_n_known(seq)) continue; /* ends with that step */
+        RADISH_INVARIANT(seq->n_output + seq->n_pending && seq->n_cached + 1 == seq_n_known(seq),
+                         "a sequence decodes without a token: %u cached of %u + %u + %u",
+                         seq->n_cached, seq->n_prompt, seq->n_output, seq->n_pending);
         add_rows(s, seq, 1);
         s->step.n_decode_seqs++;
     }
@@ -232,21 +244,26 @@ static struct budget make_budget(const struct sched *s) {
 static uint32_t n_common(const struct sched_seq *a, const struct sched_seq *b, uint32_t n_max) {
     const struct radix_tokens tokens_a = seq_tokens(a), tokens_b = seq_tokens(b);
     uint32_t at = a->kv.n_shared, n = 0;
-    if (seq_n_known(b) - at < n_max) n_max = seq_n_known(b) - at;
+    if (seq_n_told(b) - at < n_max) n_max = seq_n_told(b) - at;
     while (n < n_max && radix_token_at(&tokens_a, at + n) == radix_token_at(&tokens_b, at + n)) n++;
     return n;
 }
 
-/* Whether a chunk in this batch computes what comes next for this sequence, which has written
- * nothing that is not in the tree. Someone who waited already goes on for as little as a page. */
+/* Whether a chunk in this batch, or in the one in flight, computes what comes next for this
+ * sequence, which has written nothing that is not in the tree. Someone who waited already goes on
+ * for as little as a page. */
 static bool has_leader(const struct sched *s, const struct sched_seq *seq, bool was_waiting) {
     uint32_t page_slots = s->options.kv.page_slots, share_max = seq_share_max(seq);
     uint32_t n_wanted = was_waiting || page_slots > TWIN_TOKENS ? page_slots : TWIN_TOKENS;
     if (seq->kv.ref.node == RADIX_REF_NONE || seq->kv.n_shared + n_wanted > share_max) return false;
-    for (uint32_t i = s->step.n_decode_seqs; i < s->batch.n_seqs; i++) {
-        const struct sched_seq *leader = s->batch.seqs[i].user;
-        if (leader->kv.ref.node == seq->kv.ref.node && n_common(seq, leader, n_wanted) == n_wanted)
-            return true;
+    for (uint32_t i = 0; i <= s->n_open; i++) {
+        const struct sched_open *open = &s->opens[(s->oldest + i) % SCHED_STEPS_MAX];
+        for (uint32_t j = open->n_decode_seqs; j < open->batch.n_seqs; j++) {
+            const struct sched_seq *leader = open->batch.seqs[j].user;
+            if (leader && leader->kv.ref.node == seq->kv.ref.node &&
+                n_common(seq, leader, n_wanted) == n_wanted)
+                return true;
+        }
     }
     return false;
 }
@@ -283,7 +300,7 @@ static uint32_t chunk_rows(const struct sched *s, const struct sched_seq *seq,
     uint32_t n = budget->n_tokens;
     if (budget->is_timed) {
         uint32_t n_timely = pace_tokens_in(&s->pace, budget->ns, seq->n_cached);
-        bool is_first = s->batch.n_seqs == s->step.n_decode_seqs;
+        bool is_first = s->batch->n_seqs == s->step.n_decode_seqs;
         if (is_first && n_timely < page_slots) n_timely = page_slots; /* prefill goes on */
         if (n_timely < n) n = n_timely;
     }
@@ -306,7 +323,7 @@ static void add_chunk(struct sched *s, struct sched_seq *seq, struct budget *bud
     sched_take(s, seq, seq->n_cached + n);
     if (budget->is_timed) budget->ns -= pace_chunk_ns(&s->pace, n, seq->n_cached);
     budget->n_tokens -= n;
-    s->pace_step.position_sum += n * ((double)seq->n_cached + ((double)n - 1) / 2);
+    s->open->pace_step.position_sum += n * ((double)seq->n_cached + ((double)n - 1) / 2);
     s->step.n_prefill_seqs += !seq->is_uncounted;
     *(seq->is_uncounted ? &s->step.n_uncounted_tokens : &s->step.n_prefill_tokens) += n;
     add_rows(s, seq, n);
@@ -335,19 +352,43 @@ static void add_chunks(struct sched *s) {
  * ---------------------------------------------------------------------------------------------------
  */
 
-const struct batch *sched_fill(struct sched *s, uint64_t now_ns, struct sched_step *step_out) {
-    RADISH_INVARIANT(!s->is_open, "the last step has not ended");
-    if (s->duration_ns) pace_add(&s->pace, &s->pace_step, s->duration_ns);
-    s->duration_ns = 0;
-    s->now_ns = now_ns;
-    s->pace_step = (struct pace_step){0};
+bool sched_can_fill_ahead(const struct sched *s) {
+    uint64_t n_missing = 0;
+    if (s->n_open != 1 || (s->options.has_priorities && s->queue.n)) return false;
+    for (const struct sched_seq *seq = s->running.head; seq; seq = seq->next)
+        if (seq_goes_on(seq)) n_missing += slots_missing(s, seq, seq_n_known(seq) + 1);
+    return n_missing <= slots_available(s);
+}
+
+/* The tokens that the step in flight is about to sample are known by its rows. */
+static void mark_pending(struct sched *s) {
+    for (struct sched_seq *seq = s->running.head; seq; seq = seq->next)
+        seq->n_pending += seq_goes_on(seq);
+}
+
+static void begin_batch(struct sched *s) {
+    RADISH_INVARIANT(!s->n_open || sched_can_fill_ahead(s), "%u steps have not ended", s->n_open);
+    s->open = &s->opens[(s->oldest + s->n_open) % SCHED_STEPS_MAX];
+    s->open->pace_step = (struct pace_step){0};
+    s->open->n_decode_seqs = 0;
+    s->batch = &s->open->batch;
+    s->batch->n_tokens = s->batch->n_seqs = s->batch->n_logits_rows = 0;
     s->step = (struct sched_step){.new_token_ratio_before = s->ratio};
-    s->batch.n_tokens = s->batch.n_seqs = s->batch.n_logits_rows = 0;
+}
+
+const struct batch *sched_fill(struct sched *s, uint64_t now_ns, struct sched_step *step_out) {
+    if (s->ended_ns) pace_add(&s->pace, &s->ended_step, s->ended_ns);
+    s->ended_ns = 0;
+    s->now_ns = now_ns;
+    begin_batch(s);
+    if (s->n_open) mark_pending(s);
     admit_decodes(s);
     if (!s->step.n_retracted_seqs) admit_queue(s);
     add_decodes(s);
+    s->open->n_decode_seqs = s->step.n_decode_seqs;
     add_chunks(s);
-    while (!s->batch.n_tokens && s->running.n > 1) { /* all prefill, and none has a slot left */
+    /* All prefill, and none has a slot left. */
+    while (!s->batch->n_tokens && !s->n_open && s->running.n > 1) {
         admit_retract_one(s);
         add_chunks(s);
     }
@@ -356,50 +397,64 @@ const struct batch *sched_fill(struct sched *s, uint64_t now_ns, struct sched_st
             s->ratio - s->ratio_decay > s->ratio_min ? s->ratio - s->ratio_decay : s->ratio_min;
     s->step.n_waiting_seqs = s->n_waiting;
     s->step.new_token_ratio = s->ratio;
-    s->pace_step.n_decodes = s->step.n_decode_seqs;
-    s->pace_step.n_prefill_tokens = s->step.n_prefill_tokens + s->step.n_uncounted_tokens;
-    s->is_open = s->batch.n_tokens > 0;
+    s->open->pace_step.n_decodes = s->step.n_decode_seqs;
+    s->open->pace_step.n_prefill_tokens = s->step.n_prefill_tokens + s->step.n_uncounted_tokens;
+    s->n_open += s->batch->n_tokens > 0;
     *step_out = s->step;
-    return &s->batch;
+    return s->batch;
 }
 
 void sched_step_end(struct sched *s, uint64_t duration_ns) {
-    RADISH_INVARIANT(s->is_open, "no step has been begun");
-    for (uint32_t i = 0; i < s->batch.n_seqs; i++) {
-        struct sched_seq *seq = s->batch.seqs[i].user;
-        if (!seq->n_output && seq->logits_next < seq->n_cached)
-            seq->logits_next = seq->n_cached < seq->n_prompt ? seq->n_cached : seq->n_prompt;
+    RADISH_INVARIANT(s->n_open, "no step has been begun");
+    const struct sched_open *open = &s->opens[s->oldest];
+    for (uint32_t i = 0; i < open->batch.n_seqs; i++) {
+        struct sched_seq *seq = open->batch.seqs[i].user;
+        uint32_t kv_len = open->batch.seqs[i].kv_len;
+        if (!seq) continue;
+        if (!seq->n_output && seq->logits_next < kv_len)
+            seq->logits_next = kv_len < seq->n_prompt ? kv_len : seq->n_prompt;
         if (seq->kv.ref.node == RADIX_REF_NONE ||
-            seq->n_cached - seq->kv.n_shared < s->options.kv.page_slots)
+            kv_len - seq->kv.n_shared < s->options.kv.page_slots)
             continue;
         struct radix_tokens tokens = seq_tokens(seq);
-        kv_cache_commit(s->kv, &seq->kv, &tokens, seq->n_cached);
+        kv_cache_commit(s->kv, &seq->kv, &tokens, kv_len);
     }
-    s->is_open = false;
-    s->duration_ns = duration_ns;
+    s->ended_step = open->pace_step;
+    s->ended_ns = duration_ns;
+    s->oldest = (s->oldest + 1) % SCHED_STEPS_MAX;
+    s->n_open--;
 }
 
 void sched_step_more(struct sched *s, uint64_t duration_ns) {
-    RADISH_INVARIANT(!s->is_open, "the step has not ended");
-    if (s->duration_ns) s->duration_ns += duration_ns;
+    if (s->ended_ns) s->ended_ns += duration_ns;
 }
 
 void sched_step_fail(struct sched *s) {
-    s->is_open = false;
-    s->duration_ns = 0;
+    s->n_open = 0;
+    s->ended_ns = 0;
 }
 
 void sched_append(struct sched *s, struct sched_seq *seq, int32_t token) {
-    RADISH_INVARIANT(
-        !s->is_open && seq->state == SCHED_SEQ_DECODING && seq->n_cached == seq_n_known(seq) &&
-            seq->n_output + 1 < seq->max_new_tokens && seq->output[seq->n_output] == token,
-        "token %u of %u for a sequence in state %d", seq->n_output + 1, seq->max_new_tokens,
-        (int)seq->state);
+    RADISH_INVARIANT(seq->state == SCHED_SEQ_DECODING && seq->n_cached == seq_n_known(seq) &&
+                         s->n_open == seq->n_pending && seq->n_output + 1 < seq->max_new_tokens &&
+                         seq->output[seq->n_output] == token,
+                     "token %u of %u for a sequence in state %d", seq->n_output + 1,
+                     seq->max_new_tokens, (int)seq->state);
     seq->n_output++;
+    seq->n_pending = 0;
+}
+
+/* Its rows of steps in flight are computed for nobody. */
+static void disown_rows(struct sched *s, const struct sched_seq *seq) {
+    for (uint32_t i = 0; i < s->n_open; i++) {
+        struct batch *batch = &s->opens[(s->oldest + i) % SCHED_STEPS_MAX].batch;
+        for (uint32_t j = 0; j < batch->n_seqs; j++)
+            if (batch->seqs[j].user == seq) batch->seqs[j].user = NULL;
+    }
 }
 
 void sched_remove(struct sched *s, struct sched_seq *seq) {
-    RADISH_INVARIANT(!s->is_open, "a sequence is removed while its step is computed");
+    disown_rows(s, seq);
     switch (seq->state) {
     case SCHED_SEQ_IDLE:
     case SCHED_SEQ_DONE: break;
@@ -453,13 +508,14 @@ const struct radix *sched_radix(const struct sched *s) {
 }
 
 void sched_flush(struct sched *s) {
-    RADISH_INVARIANT(!s->is_open, "the tree is flushed while a step is computed");
+    RADISH_INVARIANT(!s->n_open, "the tree is flushed while a step is computed");
     kv_cache_flush(s->kv);
 }
 
 void sched_reset(struct sched *s) {
-    RADISH_INVARIANT(sched_is_idle(s), "the cache is emptied while %u sequences run, %u are queued",
-                     s->running.n, s->queue.n);
+    RADISH_INVARIANT(sched_is_idle(s) && !s->n_open,
+                     "the cache is emptied while %u sequences run, %u are queued", s->running.n,
+                     s->queue.n);
     kv_cache_reset(s->kv);
 }
 

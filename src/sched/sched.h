@@ -81,9 +81,12 @@ struct sched_seq {
     void *user;              /* batch_seq.user points to the sequence, this to its owner */
 
     enum sched_state state;
-    struct kv_seq kv;  /* while running */
-    uint32_t n_output; /* tokens appended. A sequence may be pushed with some: it goes on */
-    uint32_t n_cached; /* positions whose KV is written, or will be by the batch just filled */
+    struct kv_seq kv;    /* while running */
+    uint32_t n_output;   /* tokens appended. A sequence may be pushed with some: it goes on */
+    uint32_t n_pending;  /* 1: the token behind them is being sampled by the step in flight, and the
+                            batch filled behind that computes it */
+    uint32_t logits_row; /* of the batch filled last, the one that is sampled from */
+    uint32_t n_cached;   /* positions whose KV is written, or will be by the batch just filled */
     uint32_t n_prompt_cached; /* of the prompt, found in the tree at the first admission or followed
                                  then: not computed for this sequence */
     enum radix_miss miss;     /* why no more was found then */
@@ -154,26 +157,37 @@ uint32_t sched_tokens_max(const struct sched *s);
 void sched_push(struct sched *s, struct sched_seq *seq);
 
 /* Orders the queue, admits, takes slots (evicting, retracting) and fills the batch with every
- * decode and the next prefill chunks. The batch is borrowed until the next call; n_tokens 0: there
- * is nothing to do. Every DECODING sequence must have got its token since the last call. */
+ * decode and the next prefill chunks. The batch is borrowed until its step has ended and the next
+ * fill; n_tokens 0: there is nothing to do. Every DECODING sequence must have got its token since
+ * the last call; or one step is in flight (filled, not ended) and sched_can_fill_ahead(): then the
+ * tokens that it will sample are named by its logits rows, nobody is sent back, and a sequence
+ * whose last token it samples is left out. A sequence that is removed while rows of it are in
+ * flight leaves them to nobody (user NULL). */
 const struct batch *sched_fill(struct sched *s, uint64_t now_ns, struct sched_step *step_out);
 
-/* The batch last filled has been computed, in duration_ns: what it wrote joins the tree, and chunks
- * to come are sized by what was measured. Before any append or remove of its sequences. */
+/* Whether one step is in flight and another can be filled behind it: every token that will follow
+ * has a slot without sending anybody back, and nobody waits who might be let in by that. */
+bool sched_can_fill_ahead(const struct sched *s);
+
+/* The oldest batch in flight has been computed, in duration_ns: what it wrote joins the tree, and
+ * chunks to come are sized by what was measured. Before any append or remove of its sequences. */
 void sched_step_end(struct sched *s, uint64_t duration_ns);
 
 /* What followed (more logits, sampling, text) took this much longer: counts for the same step. */
 void sched_step_more(struct sched *s, uint64_t duration_ns);
 
-/* The batch last filled was not computed: nothing of it joins the tree, and nothing is measured.
- * Its sequences can only be removed. */
+/* The batches in flight were not computed: nothing of them joins the tree, and nothing is measured.
+ * Their sequences can only be removed. */
 void sched_step_fail(struct sched *s);
 
-/* The token that follows; the owner has put it at output[n_output]. Computed in the next step. */
+/* The token that follows; the owner has put it at output[n_output]. Computed in the next step, or
+ * in the one in flight that was filled with it pending. */
 void sched_append(struct sched *s, struct sched_seq *seq, int32_t token);
 
 /* Any state -> DONE: off the queue, or its row and private slots go back; what it computed stays in
- * the tree. Not between sched_fill() and sched_step_end(). */
+ * the tree. With a step in flight its slots may be given out again at once, since steps run one
+ * after another; only a retracted sequence's may not, as its token would be lost: nobody is sent
+ * back meanwhile. */
 void sched_remove(struct sched *s, struct sched_seq *seq);
 
 void sched_stats(const struct sched *s, struct sched_stats *stats_out);

@@ -83,6 +83,7 @@ static void raise_ratio(struct sched *s) {
 
 void admit_retract_one(struct sched *s) {
     RADISH_INVARIANT(s->running.n > 1, "the only one running is to be sent back");
+    RADISH_INVARIANT(!s->n_open, "a sequence is sent back while its token is being made");
     struct sched_seq *victim = s->running.head;
     for (struct sched_seq *seq = victim->next; seq; seq = seq->next)
         if (loses_less(seq, victim)) victim = seq;
@@ -190,6 +191,7 @@ static bool can_preempt(const struct sched *s, const struct sched_seq *candidate
 
 /* Sends lower ones back, the lowest first, if that can make the candidate fit. */
 static bool try_preempt(struct sched *s, struct sched_seq *candidate) {
+    RADISH_INVARIANT(!s->n_open, "priorities are looked at while a step is in flight");
     double n_gained = 0;
     for (const struct sched_seq *seq = s->running.head; seq; seq = seq->next)
         if (can_preempt(s, candidate, seq))

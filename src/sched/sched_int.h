@@ -12,10 +12,18 @@
 
 #define SCHED_RUN_TOKENS 16  /* decode slots taken at a time, where there are plenty */
 #define SCHED_PEEKS_MAX  128 /* prefixes looked up, and sequences put in tree order, in a fill */
+#define SCHED_STEPS_MAX  2   /* open at once */
 
 struct seq_list {
     struct sched_seq *head, *tail;
     uint32_t n;
+};
+
+/* A batch that was filled: open until its step has ended. */
+struct sched_open {
+    struct batch batch;
+    struct pace_step pace_step;
+    uint32_t n_decode_seqs; /* of its sequences, the first ones */
 };
 
 struct sched {
@@ -23,8 +31,11 @@ struct sched {
     struct kv_cache *kv;
     struct seq_list queue, running;
     bool is_queue_sorted;
-    uint32_t tokens_max; /* rows of the batch */
-    struct batch batch;
+    uint32_t tokens_max; /* rows of a batch */
+    struct sched_open opens[SCHED_STEPS_MAX];
+    uint32_t oldest, n_open; /* opens[oldest] is the first to end */
+    struct sched_open *open; /* being filled, or filled last */
+    struct batch *batch;     /* the same one's */
     struct pace pace;
     double ratio, ratio_min, ratio_decay; /* new_token_ratio */
     uint64_t now_ns;
@@ -37,11 +48,11 @@ struct sched {
     struct sched_seq **ordered;  /* [SCHED_PEEKS_MAX] for dfs-weight, and scratch of it */
     struct sched_seq **scratch;
 
-    /* The step being filled, or computed, or just computed. */
-    struct sched_step step;
-    struct pace_step pace_step;
-    uint64_t duration_ns;
-    bool is_open; /* between sched_fill() and sched_step_end() */
+    struct sched_step step; /* being filled, or filled last */
+
+    /* The step that ended last; duration 0: not measured, or known to the pace. */
+    struct pace_step ended_step;
+    uint64_t ended_ns;
 
     /* While admitting. */
     double n_claimed;             /* slots that the running are expected to take yet */
@@ -63,9 +74,21 @@ static inline void seq_unlink(struct seq_list *list, struct sched_seq *seq) {
     list->n--;
 }
 
-/* Tokens there are, all but the last of which may have been computed. */
-static inline uint32_t seq_n_known(const struct sched_seq *seq) {
+/* Tokens that can be named: those whose ids are here, in a prefix of its seq_tokens(). */
+static inline uint32_t seq_n_told(const struct sched_seq *seq) {
     return seq->n_prompt + seq->n_output;
+}
+
+/* Tokens there are, all but the last of which may have been computed; the one that the step in
+ * flight is about to sample included. */
+static inline uint32_t seq_n_known(const struct sched_seq *seq) {
+    return seq_n_told(seq) + seq->n_pending;
+}
+
+/* A token will follow what has been computed or is in flight, and is to be computed in its turn. */
+static inline bool seq_goes_on(const struct sched_seq *seq) {
+    return seq->state == SCHED_SEQ_DECODING && seq->n_cached == seq_n_known(seq) &&
+           seq->n_output + seq->n_pending + 1 < seq->max_new_tokens;
 }
 
 static inline struct radix_tokens seq_tokens(const struct sched_seq *seq) {

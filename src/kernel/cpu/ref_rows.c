@@ -27,6 +27,7 @@ void any_f32_embed__ref(const struct embed_args *a, uint32_t first, uint32_t end
     for (uint32_t r = first; r < end; r++) {
         int32_t id = a->token_ids[r];
         if (id < 0) id = a->sampled[-1 - id];
+        if (id < 0) id = 0; /* nothing was drawn there */
         RADISH_INVARIANT(id >= 0 && (uint32_t)id < a->w->n_out, "token id %d of %u", id,
                          a->w->n_out);
         float *out = a->out + (size_t)r * a->out_stride;
