@@ -40,6 +40,10 @@ float *check_floats(size_t n); /* n floats, all NaN; caller frees with free() */
 /* Random valid data of a matrix: [n_out, n_in] of dtype. Caller frees with free(). */
 uint8_t *check_matrix(enum dtype dtype, uint32_t n_out, uint32_t n_in, uint64_t stream);
 
+/* Its n values, and how large the parts are that each is the sum of (scale and minimum). */
+void check_matrix_values(enum dtype dtype, size_t n, const uint8_t *data, double *values_out,
+                         double *sizes_out);
+
 struct weight *check_weight(struct device *device, enum dtype dtype, uint32_t n_out, uint32_t n_in,
                             const void *data, bool is_gathered, bool is_multiplied);
 

@@ -51,32 +51,6 @@ static void round_on_entry(struct matmul_case *c) {
     }
 }
 
-/* Values of the matrix, and how large the parts are that they are the sum of (scale and minimum).
- */
-static void read_matrix(struct matmul_case *c) {
-    const uint32_t elems = dtype_block_elems(c->dtype), bytes = dtype_block_bytes(c->dtype);
-    const size_t n = (size_t)c->n_out * c->n_in;
-    struct unpack_type type;
-    const bool is_quantised = unpack_find_type(c->dtype, &type);
-    float values[UNPACK_ELEMS_MAX], d[16], m[16] = {0};
-    uint8_t quants[UNPACK_ELEMS_MAX];
-    const uint8_t *src = c->data;
-    for (size_t i = 0; i < n; i += elems, src += bytes) {
-        dtype_to_f32(c->dtype, src, values, elems);
-        if (is_quantised) unpack_block(c->dtype, src, quants, d, m);
-        for (uint32_t j = 0; j < elems; j++) {
-            c->w[i + j] = (double)values[j];
-            c->w_size[i + j] = fabs((double)values[j]);
-            if (!is_quantised) continue;
-            const uint32_t b = j / type.block;
-            const float product = d[b] * (float)((int)quants[j] - (int)type.offset);
-            if ((type.has_min ? product + m[b] : product) != values[j])
-                fail_msg("%s: unpacked element %u differs", dtype_name(c->dtype), j);
-            c->w_size[i + j] = fabs((double)product) + fabs((double)(type.has_min ? m[b] : 0));
-        }
-    }
-}
-
 static float *run_case(const struct matmul_case *c, struct device *device, uint32_t row,
                        uint32_t n_rows) {
     struct weight *w = check_weight(device, c->dtype, c->n_out, c->n_in, c->data, false, true);
@@ -184,7 +158,7 @@ static void check_case(const struct kernel_devices *devices, enum dtype dtype, u
     }
     if (n_in >= 64) memset(c.x + 32, 0, 32 * sizeof *c.x); /* a block of zeros */
     if (dtype == RADISH_DTYPE_BF16 && variety % 2) make_tiny(&c);
-    read_matrix(&c);
+    check_matrix_values(dtype, (size_t)n_out * n_in, c.data, c.w, c.w_size);
     round_on_entry(&c);
 
     float *y = run_case(&c, devices->one, 0, n_rows);
