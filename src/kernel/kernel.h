@@ -104,11 +104,11 @@ struct device_vtable {
     void (*upload)(struct device *d, void *address, const void *host, size_t bytes);
     void (*download)(struct device *d, void *host, const void *address, size_t bytes);
 
-    /* Optional; NULL: weights are always copied. A mapped file that weights of this device will be
-     * made from: create may use the data where it lies. The mapping stays until the device is
-     * closed. E_NOMEM. */
+    /* Optional; NULL: weights are always copied. A mapped file (file_map.h: whole pages of 16 KiB)
+     * that weights of this device will be made from, each of at most piece_bytes_max: create may
+     * use the data where it lies. The mapping stays until the device is closed. E_NOMEM. */
     enum radish_status (*host_map)(struct device *d, const void *data, size_t bytes,
-                                   struct radish_error *err);
+                                   size_t piece_bytes_max, struct radish_error *err);
 
     /* Weights. bytes: what create will take on the device, for the memory plan (the chosen kernel's
      * packing included). */
@@ -116,6 +116,8 @@ struct device_vtable {
     enum radish_status (*weight_create)(struct device *d, const struct weight_desc *desc,
                                         struct weight **weight_out, struct radish_error *err);
     void (*weight_destroy)(struct device *d, struct weight *w);
+    /* Optional, with host_map: whether create left the matrix in the mapped file. */
+    bool (*weight_is_mapped)(const struct device *d, const struct weight *w);
 
     /* Scratch that kernels need for batches of up to rows_max rows of up to width_max inputs
      * (quantised activations, attention partials); called once, before the first step; part of the
