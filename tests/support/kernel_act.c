@@ -1,6 +1,7 @@
 /* kernel_act.c - layernorm, activate and soft_cap against double arithmetic, and bit for bit across
  * variants, threads and batches. */
 #include "kernel_check.h"
+#include "kernel_memory.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -40,7 +41,8 @@ static void operands_init(struct operands *o, uint32_t n_rows, uint32_t width, f
 }
 
 static void operands_deinit(struct operands *o) {
-    free(o->x), free(o->up), free(o->out), free(o->other), free(o->w), free(o->bias);
+    check_free(o->x), check_free(o->up), check_free(o->out), check_free(o->other), check_free(o->w),
+        check_free(o->bias);
 }
 
 static void finish_step(struct device *device) {
@@ -54,6 +56,7 @@ static void run_layernorm(struct device *device, const struct operands *o, bool 
                           const float *x, float *y, uint32_t n_rows) {
     const struct layernorm_args args = {
         x, o->w, has_bias ? o->bias : NULL, y, n_rows, o->width, o->stride, o->stride, 1e-5f};
+    check_supports(device, KERNEL_OP_LAYERNORM, &(struct kernel_shape){.n_in = o->width});
     device->ops->step_begin(device);
     device->ops->layernorm(device, &args);
     finish_step(device);
@@ -88,8 +91,10 @@ static void check_layernorm_of(const struct kernel_devices *devices, uint32_t n_
     expect_layernorm(&o, has_bias, devices->row->tolerance);
     run_layernorm(devices->two, &o, has_bias, o.x, o.other, n_rows);
     check_same_bits(o.other, o.out, o.bytes, "two threads");
-    run_layernorm(devices->ref, &o, has_bias, o.x, o.other, n_rows);
-    check_same_bits(o.other, o.out, o.bytes, "plain C");
+    if (devices->ref) {
+        run_layernorm(devices->ref, &o, has_bias, o.x, o.other, n_rows);
+        check_same_bits(o.other, o.out, o.bytes, "plain C");
+    }
     float *last = o.x + (size_t)(n_rows - 1) * o.stride;
     run_layernorm(devices->two, &o, has_bias, last, last, 1);
     check_same_bits(last, o.out + (last - o.x), width * sizeof *last, "a row alone, in place");
@@ -121,6 +126,7 @@ static void run_activate(struct device *device, const struct operands *o, int32_
     const struct activate_args args = {
         o->x + from, is_gated ? o->up + from : NULL, out, n_rows, o->width, o->stride, o->stride,
         kind};
+    check_supports(device, KERNEL_OP_ACTIVATE, &(struct kernel_shape){.n_in = o->width});
     device->ops->step_begin(device);
     device->ops->activate(device, &args);
     finish_step(device);
@@ -146,8 +152,10 @@ static void check_activation(const struct kernel_devices *devices, uint32_t n_ro
     }
     run_activate(devices->two, &o, kind, is_gated, 0, o.other, n_rows);
     check_same_bits(o.other, o.out, o.bytes, "two threads");
-    run_activate(devices->ref, &o, kind, is_gated, 0, o.other, n_rows);
-    check_same_bits(o.other, o.out, o.bytes, "plain C");
+    if (devices->ref) {
+        run_activate(devices->ref, &o, kind, is_gated, 0, o.other, n_rows);
+        check_same_bits(o.other, o.out, o.bytes, "plain C");
+    }
     const size_t last = (size_t)(n_rows - 1) * o.stride;
     run_activate(devices->two, &o, kind, is_gated, last, o.x + last, 1);
     check_same_bits(o.x + last, o.out + last, width * sizeof *o.x, "a row alone, in place");
@@ -169,6 +177,7 @@ void check_activate(const struct kernel_row *row) {
 static void run_soft_cap(struct device *device, const struct operands *o, float *x,
                          uint32_t n_rows) {
     const struct soft_cap_args args = {x, n_rows, o->width, o->stride, 15.0f};
+    check_supports(device, KERNEL_OP_SOFT_CAP, &(struct kernel_shape){.n_in = o->width});
     device->ops->step_begin(device);
     device->ops->soft_cap(device, &args);
     finish_step(device);
@@ -190,9 +199,11 @@ static void check_caps(const struct kernel_devices *devices, uint32_t n_rows, ui
     }
     run_soft_cap(devices->two, &o, o.other, n_rows);
     check_same_bits(o.other, o.out, o.bytes, "two threads");
-    for (size_t i = 0; i < o.n; i++) o.other[i] = o.x[i];
-    run_soft_cap(devices->ref, &o, o.other, n_rows);
-    check_same_bits(o.other, o.out, o.bytes, "plain C");
+    if (devices->ref) {
+        for (size_t i = 0; i < o.n; i++) o.other[i] = o.x[i];
+        run_soft_cap(devices->ref, &o, o.other, n_rows);
+        check_same_bits(o.other, o.out, o.bytes, "plain C");
+    }
     run_soft_cap(devices->two, &o, o.x + last, 1);
     check_same_bits(o.x + last, o.out + last, width * sizeof *o.x, "a row alone");
     operands_deinit(&o);

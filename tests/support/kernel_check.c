@@ -8,6 +8,7 @@
 
 #include "base/rng.h"
 #include "kernel/cpu/unpack.h"
+#include "kernel_memory.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -34,17 +35,28 @@ bool check_is_short(void) {
 
 struct device *check_open_device(const char *choice, uint32_t n_threads,
                                  enum radish_precision precision) {
+    return check_open_named("cpu", choice, n_threads, precision);
+}
+
+struct device *check_open_named(const char *name, const char *choice, uint32_t n_threads,
+                                enum radish_precision precision) {
     const struct device_options options = {.n_threads = n_threads,
                                            .precision = precision,
                                            .kernels = &choice,
                                            .n_kernels = choice ? 1 : 0};
     struct radish_error err = {0};
     struct device *device;
-    if (device_open("cpu", &options, &device, &err) != RADISH_OK) fail_msg("%s", err.msg);
+    if (device_open(name, &options, &device, &err) != RADISH_OK) fail_msg("%s", err.msg);
     if (device->ops->scratch_reserve(device, CHECK_ROWS_MAX, CHECK_WIDTH_MAX, CHECK_KV_MAX, &err) !=
         RADISH_OK)
         fail_msg("%s", err.msg);
     return device;
+}
+
+void check_supports(struct device *device, enum kernel_op op, const struct kernel_shape *shape) {
+    char reason[160] = "";
+    if (!device->ops->supports(device, op, shape, reason, sizeof reason))
+        fail_msg("%s: %s", kernel_op_name(op), reason);
 }
 
 /* The plain C variant of the row's bit class. */
@@ -63,16 +75,23 @@ void check_open(const struct kernel_row *row, enum radish_precision precision,
                 struct kernel_devices *devices_out) {
     char choice[96], ref[96];
     snprintf(choice, sizeof choice, "%s=%s", kernel_op_name(row->op), row->name);
-    snprintf(ref, sizeof ref, "%s=%s", kernel_op_name(row->op), find_ref(row)->name);
     *devices_out = (struct kernel_devices){.row = row, .precision = precision};
+    if (row->family == KERNEL_FAMILY_METAL) {
+        devices_out->one = devices_out->two =
+            check_open_named(CHECK_METAL, choice, /*n_threads=*/1, precision);
+        check_memory_from(devices_out->one);
+        return;
+    }
+    snprintf(ref, sizeof ref, "%s=%s", kernel_op_name(row->op), find_ref(row)->name);
     devices_out->one = check_open_device(choice, 1, precision);
     devices_out->two = check_open_device(choice, 2, precision);
     devices_out->ref = check_open_device(ref, 1, precision);
 }
 
 void check_close(struct kernel_devices *devices) {
+    check_memory_from(NULL);
     device_close(devices->one);
-    device_close(devices->two);
+    if (devices->two != devices->one) device_close(devices->two);
     device_close(devices->ref);
 }
 
@@ -89,8 +108,7 @@ void check_fill_nan(float *x, size_t n) {
 }
 
 float *check_floats(size_t n) {
-    float *x = malloc((n ? n : 1) * sizeof *x);
-    assert_non_null(x);
+    float *x = check_alloc(n * sizeof *x);
     check_fill_nan(x, n);
     return x;
 }

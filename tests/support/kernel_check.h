@@ -9,7 +9,8 @@
 #include "kernel/registry.h"
 
 /* Devices for one row of ops.def: the variant with one and with two threads, and the plain C
- * variant. */
+ * variant. Of Metal there is one, and no plain C that it shares its bits with: two is one, ref is
+ * NULL, and operands are made in its memory (kernel_memory.h). */
 struct kernel_devices {
     const struct kernel_row *row;
     enum radish_precision precision;
@@ -18,6 +19,13 @@ struct kernel_devices {
 
 /* RADISH_TEST_SHORT is set: fewer shapes, for processors that are emulated. */
 bool check_is_short(void);
+
+/* The name of a build's Metal device. */
+#if defined(RADISH_METAL_SIM)
+#define CHECK_METAL "metal-sim"
+#else
+#define CHECK_METAL "metal"
+#endif
 
 #define CHECK_ROWS_MAX  300
 #define CHECK_WIDTH_MAX 4200
@@ -28,6 +36,11 @@ void check_open(const struct kernel_row *row, enum radish_precision precision,
 void check_close(struct kernel_devices *devices);
 struct device *check_open_device(const char *choice, uint32_t n_threads,
                                  enum radish_precision precision);
+struct device *check_open_named(const char *name, const char *choice, uint32_t n_threads,
+                                enum radish_precision precision);
+
+/* Asks as a model does while it loads, before the first call: devices make kernels then. */
+void check_supports(struct device *device, enum kernel_op op, const struct kernel_shape *shape);
 
 /* Seed of this run, printed at its start; RADISH_TEST_SEED sets it. */
 uint64_t check_seed(void);
@@ -35,7 +48,7 @@ uint64_t check_seed(void);
 float check_random(uint64_t stream, uint64_t i);                   /* (-1, 1), all rows distinct */
 void check_fill(float *x, size_t n, uint64_t stream, float scale); /* random */
 void check_fill_nan(float *x, size_t n);
-float *check_floats(size_t n); /* n floats, all NaN; caller frees with free() */
+float *check_floats(size_t n); /* n floats, all NaN; caller frees with check_free() */
 
 /* Random valid data of a matrix: [n_out, n_in] of dtype. Caller frees with free(). */
 uint8_t *check_matrix(enum dtype dtype, uint32_t n_out, uint32_t n_in, uint64_t stream);

@@ -5,6 +5,7 @@
  * or activate: so both the fused variant and the parts that a device without one is given are held
  * against something else. Each group is also computed by one thread and two, and its rows alone. */
 #include "kernel_check.h"
+#include "kernel_memory.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -245,23 +246,24 @@ static void check_keeping(struct device *device, uint32_t n_rows, uint32_t step,
     const uint32_t stride = width + 3, n_kept = (n_rows + step - 1) / step;
     float *x = check_floats((size_t)n_rows * stride),
           *before = check_floats((size_t)n_rows * stride);
-    uint32_t *rows = calloc(n_kept, sizeof *rows);
-    assert_non_null(rows);
+    uint32_t *rows = check_alloc(n_kept * sizeof *rows);
     for (uint32_t r = 0; r < n_rows; r++) check_fill(x + (size_t)r * stride, width, 60 + r, 1);
     memcpy(before, x, (size_t)n_rows * stride * sizeof *x);
     for (uint32_t i = 0; i < n_kept; i++) rows[i] = n_rows - 1 - (n_kept - 1 - i) * step;
     const struct keep_rows_args args = {x, rows, n_kept, width, stride};
 
+    check_supports(device, KERNEL_OP_KEEP_ROWS, &(struct kernel_shape){.n_in = width});
     device->ops->step_begin(device);
     device->ops->keep_rows(device, &args);
     assert_int_equal(device->ops->step_submit(device), RADISH_OK);
+    assert_int_equal(device->ops->step_wait(device), RADISH_OK);
 
     for (uint32_t i = 0; i < n_kept; i++)
         check_same_bits(x + (size_t)i * stride, before + (size_t)rows[i] * stride,
                         width * sizeof *x, "a kept row");
     check_same_bits(x + (size_t)n_kept * stride, before + (size_t)n_kept * stride,
                     (size_t)(n_rows - n_kept) * stride * sizeof *x, "rows behind");
-    free(rows), free(before), free(x);
+    check_free(rows), check_free(before), check_free(x);
 }
 
 void check_keep_rows(const struct kernel_row *row) {

@@ -1,6 +1,6 @@
-/* Random histories: arrivals, aborts, retractions, priorities, every policy and page size; after
- * each step everything is recomputed, every row reads only what its own tokens left there
- * (sched_sim.h), nobody is lost, and in the end all slots are back.
+/* Random histories: arrivals, aborts, retractions, priorities, every policy and page size, steps
+ * one after another and overlapping; after each step everything is recomputed, every row reads only
+ * what its own tokens left there (sched_sim.h), nobody is lost, and in the end all slots are back.
  *
  * RADISH_SOAK=100000 test_sched_random runs as many requests through one scheduler. */
 #include "test.h"
@@ -29,7 +29,7 @@ static void count_end(struct sim *sim, struct sim_request *request) {
     h->n_ended++;
 }
 
-static uint64_t n_retracted_all; /* in all tests */
+static uint64_t n_retracted_all, n_ahead_all, n_dropped_all; /* in all tests */
 
 /* A new request in a cell that is free: some share a trunk, some end early, some want logits. */
 static void arrive(struct history *h) {
@@ -78,6 +78,7 @@ static void open_history(struct history *h, const struct sched_options *options,
 
 static uint64_t run_history(uint64_t seed, uint32_t page_slots, uint32_t n_usable,
                             enum sched_policy policy, uint32_t n_steps) {
+    bool runs_ahead = seed / 7 % 2;
     struct sched_options options = sim_options();
     options.policy = policy;
     options.kv.page_slots = page_slots;
@@ -86,11 +87,13 @@ static uint64_t run_history(uint64_t seed, uint32_t page_slots, uint32_t n_usabl
     options.kv.policy = (enum radix_policy)(seed % RADIX_POLICY_COUNT);
     options.kv.is_tree_off = seed % 11 == 5;
     options.chunk_tokens = 1 + (uint32_t)(seed % 5) * 10;
-    options.has_priorities = seed % 2;
+    options.has_priorities = runs_ahead ? seed % 5 == 0 : seed % 2;
     options.stall_ns_max = seed % 3 ? 4000000 : 0;
     options.conservativeness = seed % 4 ? 0.02 : 1; /* expects far too little: retracts */
     struct history h;
     open_history(&h, &options, seed, LIVE_MAX);
+    h.sim.runs_ahead = runs_ahead;
+    h.sim.lead_1_in = (uint32_t)(seed % 3) * 3;
     for (uint32_t i = 0; i < n_steps; i++) {
         for (uint32_t n = random_below(&h, 3); n; n--) arrive(&h);
         if (random_below(&h, 4) == 0) abort_one(&h);
@@ -98,6 +101,8 @@ static uint64_t run_history(uint64_t seed, uint32_t page_slots, uint32_t n_usabl
     }
     assert_true(h.n_pushed > n_steps / 20);
     uint64_t n_retracted = h.sim.n_retracted;
+    n_ahead_all += h.sim.n_ahead;
+    n_dropped_all += h.sim.n_dropped;
     finish(&h);
     return n_retracted;
 }
@@ -116,19 +121,24 @@ static void test_random_histories_keep_every_invariant_and_end_at_baseline(void 
             n_retracted += run_history(seed + policy * 100 + i, pools[i].page_slots,
                                        pools[i].n_usable, (enum sched_policy)policy, 120);
     n_retracted_all += n_retracted;
+    printf("%llu steps ahead, %llu rows for nobody\n", (unsigned long long)n_ahead_all,
+           (unsigned long long)n_dropped_all);
+    assert_true(n_ahead_all > 100 && n_dropped_all > 10);
 }
 
 /* Many short requests, hundreds queued, with aborts: the pool ends where it began. */
-static void soak(uint64_t seed, uint64_t n_requests) {
+static void soak(uint64_t seed, uint64_t n_requests, bool runs_ahead) {
     struct sched_options options = sim_options();
     options.policy = SCHED_POLICY_LPM;
     options.kv.n_slots = 1500 + 1;
     options.kv.n_rows = 32;
     options.stall_ns_max = 20000000;
-    options.has_priorities = true;
+    options.has_priorities = !runs_ahead;
     options.conservativeness = 0.05;
     struct history h;
     open_history(&h, &options, seed, SOAK_LIVE_MAX);
+    h.sim.runs_ahead = runs_ahead;
+    h.sim.lead_1_in = 8;
     while (h.n_pushed < n_requests) {
         for (uint32_t n = random_below(&h, 8); n; n--) arrive(&h);
         if (random_below(&h, 3) == 0) abort_one(&h);
@@ -144,7 +154,8 @@ static void soak(uint64_t seed, uint64_t n_requests) {
 static void test_a_soak_of_many_requests_loses_no_slot(void **state) {
     (void)state;
     const char *given = getenv("RADISH_SOAK");
-    soak(rng_seed_from_system(), given ? strtoull(given, NULL, 10) : 600);
+    for (int runs_ahead = 0; runs_ahead < 2; runs_ahead++)
+        soak(rng_seed_from_system(), given ? strtoull(given, NULL, 10) : 600, runs_ahead);
     assert_true(n_retracted_all > 0);
 }
 
