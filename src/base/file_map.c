@@ -1,6 +1,10 @@
 /* file_map.c - mapped files. A mapped file that shrinks while it is read raises SIGBUS; model files
  * do not change while they are served, and every offset is checked against the size seen here, so
- * that a short file is an error message, not a signal. */
+ * that a short file is an error message, not a signal.
+ *
+ * Where pages are smaller than FILE_MAP_ALIGN a mapping begins at any of them. So addresses are
+ * reserved first, with room to align, and the file is mapped over them; what is reserved behind its
+ * end reads as zeros and costs addresses, not memory. */
 #include "file_map.h"
 
 #include "mem.h"
@@ -30,6 +34,33 @@ static enum radish_status open_file(const char *path, int *fd_out, size_t *size_
     return RADISH_OK;
 }
 
+static size_t round_up(size_t size) {
+    return (size + FILE_MAP_ALIGN - 1) / FILE_MAP_ALIGN * FILE_MAP_ALIGN;
+}
+
+/* size > 0 bytes of the file at aligned addresses; MAP_FAILED and errno. */
+static void *map_aligned(int fd, size_t size) {
+    if (size > SIZE_MAX / 2) {
+        errno = ENOMEM;
+        return MAP_FAILED;
+    }
+    const size_t whole = round_up(size);
+    uint8_t *room =
+        mmap(NULL, whole + FILE_MAP_ALIGN, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (room == MAP_FAILED) return MAP_FAILED;
+    uint8_t *begin = room + (round_up((uintptr_t)room) - (uintptr_t)room), *end = begin + whole;
+    if (begin > room) munmap(room, (size_t)(begin - room));
+    if (end < room + whole + FILE_MAP_ALIGN)
+        munmap(end, (size_t)(room + whole + FILE_MAP_ALIGN - end));
+    void *mapped = mmap(begin, size, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0);
+    if (mapped == MAP_FAILED) {
+        const int code = errno;
+        munmap(begin, whole);
+        errno = code;
+    }
+    return mapped;
+}
+
 enum radish_status file_map_open(const char *path, struct file_map *map_out,
                                  struct radish_error *err) {
     static const uint8_t nothing[1];
@@ -38,7 +69,7 @@ enum radish_status file_map_open(const char *path, struct file_map *map_out,
     *map_out = (struct file_map){nothing, 0};
     RADISH_TRY(open_file(path, &fd, &size, err));
     if (size) {
-        void *p = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+        void *p = map_aligned(fd, size);
         if (p == MAP_FAILED) {
             close(fd);
             return error_set(err, RADISH_E_IO, "%s: cannot be mapped: %s", path, strerror(errno));
@@ -51,7 +82,7 @@ enum radish_status file_map_open(const char *path, struct file_map *map_out,
 
 void file_map_close(struct file_map *map) {
     if (!map) return;
-    if (map->size) munmap((void *)(uintptr_t)map->data, map->size);
+    if (map->size) munmap((void *)(uintptr_t)map->data, round_up(map->size));
     *map = (struct file_map){0};
 }
 

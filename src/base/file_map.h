@@ -1,9 +1,13 @@
-/* file_map.h - a whole file, mapped read-only. Empty files map to data != NULL, size 0. Threads:
- * one opens and closes; any read. */
+/* file_map.h - a whole file, mapped read-only. Empty files map to data != NULL, size 0. Others
+ * begin at a multiple of FILE_MAP_ALIGN, and what follows the file up to the next one can be read
+ * (zeros), on every system: devices that use the file where it lies ask for whole pages of theirs.
+ * Threads: one opens and closes; any read. */
 #ifndef BASE_FILE_MAP_H
 #define BASE_FILE_MAP_H
 
 #include "radish.h"
+
+#define FILE_MAP_ALIGN 16384
 
 struct file_map {
     const uint8_t *data; /* [size] */

@@ -81,6 +81,8 @@ const struct gguf_tensor *gguf_tensor(const struct gguf *gguf,
                                       size_t idx); /* in the file's order */
 /* The pages of [offset, offset + n_bytes) of the file may go. */
 void gguf_release(const struct gguf *gguf, uint64_t offset, uint64_t n_bytes);
+/* Where the file is mapped (file_map.h); NULL: it is in memory. */
+const uint8_t *gguf_mapping(const struct gguf *gguf, size_t *n_out);
 
 /* Typed reads. Absent: *out unchanged, OK. Wrong type or range: E_FORMAT naming the key. Integers
  * of any width are accepted where they fit. */

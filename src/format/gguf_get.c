@@ -91,6 +91,11 @@ void gguf_release(const struct gguf *gguf, uint64_t offset, uint64_t n_bytes) {
     if (gguf->map.size) file_map_release(&gguf->map, (size_t)offset, (size_t)n_bytes);
 }
 
+const uint8_t *gguf_mapping(const struct gguf *gguf, size_t *n_out) {
+    *n_out = gguf->map.size;
+    return gguf->map.size ? gguf->map.data : NULL;
+}
+
 static enum radish_status fail_type(const struct gguf_value *value, const char *key,
                                     const char *wanted, struct radish_error *err) {
     return error_set_field(err, RADISH_E_FORMAT, key, "key '%.80s' is of type %s, but must be %s",

@@ -284,6 +284,15 @@ void model_file_release(const struct model_file *file, const struct model_tensor
         safetensors_release(file->folder.shards[tensor->file_idx], tensor->offset, tensor->n_bytes);
 }
 
+size_t model_file_n_mappings(const struct model_file *file) {
+    return file->format == MODEL_FORMAT_GGUF ? file->n_ggufs : file->folder.n_shards;
+}
+
+const uint8_t *model_file_mapping(const struct model_file *file, size_t file_idx, size_t *n_out) {
+    if (file->format == MODEL_FORMAT_GGUF) return gguf_mapping(file->ggufs[file_idx], n_out);
+    return safetensors_mapping(file->folder.shards[file_idx], n_out);
+}
+
 const struct gguf *model_file_gguf(const struct model_file *file) {
     return file->n_ggufs ? file->ggufs[0] : NULL;
 }

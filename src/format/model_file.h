@@ -69,6 +69,11 @@ const struct model_tensor *model_file_find(const struct model_file *file,
 /* Its pages may go: the tensor has been copied. */
 void model_file_release(const struct model_file *file, const struct model_tensor *tensor);
 
+/* The files that tensors lie in, by file_idx: where each is mapped (file_map.h), until close. NULL:
+ * it is in memory. */
+size_t model_file_n_mappings(const struct model_file *file);
+const uint8_t *model_file_mapping(const struct model_file *file, size_t file_idx, size_t *n_out);
+
 /* The GGUF whose metadata counts; NULL for folders. */
 const struct gguf *model_file_gguf(const struct model_file *file);
 

@@ -291,3 +291,8 @@ const char *safetensors_metadata(const struct safetensors *file, const char *key
 void safetensors_release(const struct safetensors *file, uint64_t offset, uint64_t n_bytes) {
     if (file->map.size) file_map_release(&file->map, (size_t)offset, (size_t)n_bytes);
 }
+
+const uint8_t *safetensors_mapping(const struct safetensors *file, size_t *n_out) {
+    *n_out = file->map.size;
+    return file->map.size ? file->map.data : NULL;
+}

@@ -50,5 +50,7 @@ const char *safetensors_metadata(const struct safetensors *file, const char *key
 
 /* The pages of [offset, offset + n_bytes) of the file may go. */
 void safetensors_release(const struct safetensors *file, uint64_t offset, uint64_t n_bytes);
+/* Where the file is mapped (file_map.h); NULL: it is in memory. */
+const uint8_t *safetensors_mapping(const struct safetensors *file, size_t *n_out);
 
 #endif

@@ -5,7 +5,9 @@
  * has a kernel for it; nothing is read yet, so that a broken or unsupported file fails in
  * milliseconds, and the memory it will take is known before any is taken. Loading: tensor by tensor
  * to the device (packed there for its kernels), then the tensor's file pages are given back: at no
- * time is more than one tensor in memory twice.
+ * time is more than one tensor in memory twice. A device that can use the mapped file itself is
+ * given the mappings first; pages of matrices that stay there are kept, and those that it copies
+ * (none, as a rule) are given back as above.
  *
  * Some files keep several roles in one tensor (Q, K and V; gate and up): each is a slice of its
  * rows and loaded like a tensor of its own; where the rows of a role do not lie together (GPT-NeoX
@@ -348,10 +350,36 @@ static void *field_of(struct weights *weights, const struct arch_tensor *row, ui
     return (char *)base + row->offset;
 }
 
+/* Shows the files to a device that can use weights where they lie. What is quantised cannot stay.
+ */
+static enum radish_status map_files(const struct finding *finding, const struct found_list *list,
+                                    struct device *device, struct radish_error *err) {
+    const struct model_file *file = finding->file;
+    uint64_t longest = 0;
+    if (!device->ops->host_map || finding->options.is_quantised) return RADISH_OK;
+    for (size_t i = 0; i < list->n; i++)
+        if (!is_vector(list->items[i].row) && list->items[i].tensor->n_bytes > longest)
+            longest = list->items[i].tensor->n_bytes;
+    for (size_t i = 0; i < model_file_n_mappings(file); i++) {
+        size_t n;
+        const uint8_t *data = model_file_mapping(file, i, &n);
+        if (data) RADISH_TRY(device->ops->host_map(device, data, n, (size_t)longest, err));
+    }
+    return RADISH_OK;
+}
+
+/* Whether its pages hold a matrix that the device reads from there. */
+static bool is_mapped(const struct weights *weights, const struct found *found, void *field) {
+    const struct device *device = weights->device;
+    if (is_vector(found->row) || !device->ops->weight_is_mapped) return false;
+    return device->ops->weight_is_mapped(device, *(struct weight **)field);
+}
+
 static enum radish_status load_all(const struct finding *finding, const struct found_list *list,
                                    struct weights *weights, struct radish_error *err) {
     const struct weights_options *options = &finding->options;
     uint64_t bytes_done = 0;
+    RADISH_TRY(map_files(finding, list, weights->device, err));
     for (size_t i = 0; i < list->n; i++) {
         const struct found *found = &list->items[i];
         void *field = field_of(weights, found->row, found->layer);
@@ -359,7 +387,8 @@ static enum radish_status load_all(const struct finding *finding, const struct f
             is_vector(found->row)
                 ? load_vector(weights->device, weights->config, found, field, err)
                 : load_matrix(weights->device, weights->config, found, field, err);
-        model_file_release(finding->file, found->tensor);
+        if (status != RADISH_OK || !is_mapped(weights, found, field))
+            model_file_release(finding->file, found->tensor);
         if (status != RADISH_OK) {
             error_prefix(err, "tensor %s", found->tensor->name);
             return status;

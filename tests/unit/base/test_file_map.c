@@ -128,6 +128,27 @@ static void test_released_pages_can_still_be_read(void **state) {
     free(bytes);
 }
 
+static void test_mappings_are_whole_pages_of_16_kib_with_zeros_behind_the_file(void **state) {
+    (void)state;
+    static const size_t sizes[] = {1, 4096, 16383, 16384, 16385, 100000};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct file_map map;
+        unsigned char *bytes = malloc(sizes[i]);
+        assert_non_null(bytes);
+        memset(bytes, 7, sizes[i]);
+        write_file(bytes, sizes[i]);
+
+        assert_int_equal(file_map_open(path, &map, NULL), RADISH_OK);
+
+        assert_int_equal((uintptr_t)map.data % FILE_MAP_ALIGN, 0);
+        assert_int_equal(map.size, sizes[i]);
+        assert_memory_equal(map.data, bytes, sizes[i]);
+        for (size_t j = sizes[i]; j % FILE_MAP_ALIGN; j++) assert_int_equal(map.data[j], 0);
+        file_map_close(&map);
+        free(bytes);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_file_is_mapped_and_read_whole),
@@ -136,6 +157,7 @@ int main(void) {
         cmocka_unit_test(test_a_pipe_does_not_hang_the_reader),
         cmocka_unit_test(test_a_file_over_the_limit_is_refused),
         cmocka_unit_test(test_released_pages_can_still_be_read),
+        cmocka_unit_test(test_mappings_are_whole_pages_of_16_kib_with_zeros_behind_the_file),
     };
     return cmocka_run_group_tests_name("file_map", tests, set_up, tear_down);
 }
