@@ -83,7 +83,7 @@ static const struct flag flags[] = {
      "TOKENS", NULL, "what the model was trained for, or what fits", "longest prompt plus answer"},
 
     {"device", 0, KIND_WORD, ENGINE, AT(engine.device), 0, 0, 0, "cpu", "NAME", "cpu", NULL,
-     "what computes"},
+     "what computes: cpu; on a Mac, metal"},
     {"threads", 0, KIND_U32, ENGINE | COMMAND_BENCH, AT(engine.n_threads), 0, 1, 1024, NULL, "N",
      NULL, "physical cores; all where there are 1 or 2", "threads that compute"},
     {"huge-pages", 0, KIND_CHOICE, ENGINE, AT(engine.huge_pages), 0, 0, 0, "auto|on|off", "WHEN",
@@ -103,7 +103,7 @@ static const struct flag flags[] = {
      "use this kernel for an operation ('ref' is the plain one); may be repeated; see radish info"},
 
     {"mem-fraction-static", 0, KIND_DOUBLE, ENGINE, AT(engine.mem_fraction_static), 0, 0.001, 1.0,
-     NULL, "F", NULL, "0.5, at most 16 x context",
+     NULL, "F", NULL, "0.5 (0.85 on a GPU), at most 16 x context",
      "share of free memory (after weights and scratch) for the KV pool"},
     {"max-total-tokens", 0, KIND_U64, ENGINE, AT(engine.kv_tokens_max), 0, 1, MEMORY_MAX, NULL,
      "TOKENS", NULL, "from --mem-fraction-static", "size of the KV pool, said directly"},

@@ -81,6 +81,11 @@ static enum radish_status read_quantization(const char *name, struct weights_opt
                            "--quantization: '%.40s' is not one of %s", name, quantise_type_names());
 }
 
+/* A GPU's limit is its own already; on a CPU other programs want some of what is free. */
+static bool is_gpu(const char *device) {
+    return !strncmp(device, "metal", 5);
+}
+
 enum radish_status plan_options(const struct radish_engine_options *given,
                                 struct radish_engine_options *options_out,
                                 struct radish_error *err) {
@@ -103,7 +108,9 @@ enum radish_status plan_options(const struct radish_engine_options *given,
                                    "--%s must be at most %u, not %u", ranges[i].flag, ranges[i].max,
                                    *ranges[i].value);
     }
-    if (options.mem_fraction_static == 0) options.mem_fraction_static = 0.5;
+    if (!options.device) options.device = "cpu";
+    if (options.mem_fraction_static == 0)
+        options.mem_fraction_static = is_gpu(options.device) ? 0.85 : 0.5;
     if (!(options.mem_fraction_static > 0 && options.mem_fraction_static <= 1))
         return error_set_field(err, RADISH_E_INVALID, "mem-fraction-static",
                                "--mem-fraction-static must be in (0, 1], not %g",
@@ -140,7 +147,6 @@ enum radish_status plan_options(const struct radish_engine_options *given,
         return error_set_field(err, RADISH_E_INVALID, "kv-events-config",
                                "--kv-events-config tells of the cache, which "
                                "--disable-radix-cache switches off: give one of them");
-    if (!options.device) options.device = "cpu";
     *options_out = options;
     return RADISH_OK;
 }
@@ -269,6 +275,7 @@ enum radish_status plan_make(const struct radish_model *model, const struct devi
                              const struct radish_engine_options *options, uint64_t have_bytes,
                              struct engine_plan *plan_out, struct radish_error *err) {
     struct engine_plan plan = {.options = *options, .have_bytes = have_bytes};
+    if (device->ops->memory_available) plan.have_bytes = device->ops->memory_available(device);
     *plan_out = plan;
     if (model->config_status != RADISH_OK) {
         if (err) *err = model->config_error;
