@@ -9,6 +9,7 @@
 #include "model/weights.h"
 
 struct session_options {
+    const char *device; /* NULL: "cpu" */
     enum radish_precision precision;
     uint32_t n_threads;
     uint32_t n_slots;   /* 0: 512 */
