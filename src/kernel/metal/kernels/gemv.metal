@@ -41,6 +41,11 @@ struct gemv_inputs {
     float4 a, b, c, d;
 };
 
+/* A lane's share of y: of rows of W and of x. */
+struct gemv_sums {
+    float of[GEMV_OUT_MAX][GEMV_ROWS_MAX];
+};
+
 static inline float4 gemv_four(const device float *x) {
     return float4(x[0], x[1], x[2], x[3]);
 }
@@ -73,7 +78,7 @@ static inline float gemv_product(quant_run first, quant_run second, gemv_inputs 
 template <typename W>
 static void gemv_pieces(constant matmul_sizes &sizes, const device uchar *w, const device float *x,
                         const thread uint *out_rows, uint first, uint step,
-                        thread float (&sums)[GEMV_OUT_MAX][GEMV_ROWS_MAX]) {
+                        thread gemv_sums &sums) {
     const uint gap = W::GAP, pieces = W::BLOCK / 16;
     for (uint p = first; p < sizes.n_in / 16; p += step) {
         const uint block = p / pieces, i = p % pieces;
@@ -88,7 +93,7 @@ static void gemv_pieces(constant matmul_sizes &sizes, const device uchar *w, con
                 const device uchar *from = blocks + ulong(out_rows[o]) * sizes.row_bytes;
                 const quant_run low = W::run(from, j), high = W::run(from, j + gap);
                 for (uint r = 0; r < GEMV_ROWS; r++)
-                    sums[o][r] += gemv_product<W>(low, high, in[r]);
+                    sums.of[o][r] += gemv_product<W>(low, high, in[r]);
             }
         } else {
             quant_run low[GEMV_OUT_MAX], high[GEMV_OUT_MAX];
@@ -101,7 +106,7 @@ static void gemv_pieces(constant matmul_sizes &sizes, const device uchar *w, con
                 const ulong row = min(r, sizes.n_rows - 1);
                 const gemv_inputs in = gemv_load(inputs + row * sizes.x_stride, gap);
                 for (uint o = 0; o < GEMV_OUT; o++)
-                    sums[o][r] += gemv_product<W>(low[o], high[o], in);
+                    sums.of[o][r] += gemv_product<W>(low[o], high[o], in);
             }
         }
     }
@@ -111,13 +116,13 @@ static void gemv_pieces(constant matmul_sizes &sizes, const device uchar *w, con
 template <typename W>
 static void gemv_rest(constant matmul_sizes &sizes, const device uchar *w, const device float *x,
                       const thread uint *out_rows, uint lane,
-                      thread float (&sums)[GEMV_OUT_MAX][GEMV_ROWS_MAX]) {
+                      thread gemv_sums &sums) {
     const uint k = sizes.n_in / 16 * 16 + lane;
     if (k >= sizes.n_in) return;
     for (uint o = 0; o < GEMV_OUT; o++) {
         const float weight = W::element(w + ulong(out_rows[o]) * sizes.row_bytes, k);
         for (uint r = 0; r < GEMV_ROWS; r++)
-            sums[o][r] += weight * x[ulong(min(r, sizes.n_rows - 1)) * sizes.x_stride + k];
+            sums.of[o][r] += weight * x[ulong(min(r, sizes.n_rows - 1)) * sizes.x_stride + k];
     }
 }
 
@@ -135,10 +140,10 @@ kernel void gemv(constant matmul_sizes &sizes [[buffer(0)]],
     const uint part = simd % GEMV_SPLIT;
     const uint first = (group * (GEMV_SIMDS / GEMV_SPLIT) + simd / GEMV_SPLIT) * GEMV_OUT;
     uint out_rows[GEMV_OUT_MAX];
-    float sums[GEMV_OUT_MAX][GEMV_ROWS_MAX];
+    gemv_sums sums;
     for (uint o = 0; o < GEMV_OUT; o++) {
         out_rows[o] = min(first + o, sizes.n_out - 1);
-        for (uint r = 0; r < GEMV_ROWS; r++) sums[o][r] = 0.0f;
+        for (uint r = 0; r < GEMV_ROWS; r++) sums.of[o][r] = 0.0f;
     }
     gemv_pieces<W>(sizes, w, x, out_rows, part * 32 + lane, GEMV_SPLIT * 32, sums);
     if (W::IS_PLAIN && part == 0) gemv_rest<W>(sizes, w, x, out_rows, lane, sums);
@@ -147,7 +152,7 @@ kernel void gemv(constant matmul_sizes &sizes [[buffer(0)]],
     float total = 0.0f;
     for (uint o = 0; o < GEMV_OUT; o++) {
         for (uint r = 0; r < GEMV_ROWS; r++) {
-            const float sum = simd_sum(sums[o][r]);
+            const float sum = simd_sum(sums.of[o][r]);
             if (lane == o * GEMV_ROWS + r) total = sum;
         }
     }

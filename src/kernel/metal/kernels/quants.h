@@ -80,12 +80,13 @@ static inline uint2 quant_spread(uint bits) {
     return (b & 1u) << 4 | (b & 2u) << 11 | (b & 4u) << 18 | (b & 8u) << 25;
 }
 
-/* Scale and minimum of group g of Q4_K and Q5_K, from their 12 bytes. */
+/* Scale and minimum of group g of Q4_K and Q5_K, from their 12 bytes; without branches, since
+ * lanes have different groups. */
 static inline float2 quant_k_scale(const device uchar *s, uint g) {
-    if (g < 4) return float2(float(s[g] & 63), float(s[g + 4] & 63));
-    const uint low = s[g + 4];
-    return float2(float((low & 15) | uint(s[g - 4]) >> 6 << 4),
-                  float(low >> 4 | uint(s[g]) >> 6 << 4));
+    const uint a = s[g % 4], b = s[g % 4 + 4], c = s[g % 4 + 8];
+    const bool is_late = g >= 4;
+    return float2(float(is_late ? (c & 15) | a >> 6 << 4 : a & 63),
+                  float(is_late ? c >> 4 | b >> 6 << 4 : b & 63));
 }
 
 /* ---- plain types; their "blocks" are 16 elements ---- */
