@@ -83,12 +83,17 @@ static void add_methods(enum sim_kind kind) {
         const Class class =
             row->is_of_class ? object_getClass((id)(void *)classes[kind]) : classes[kind];
         if (!class_addMethod(class, sel_registerTypedName(row->selector, encoding), row->method,
-                             strdup(encoding)))
+                             encoding))
             abort();
     }
 }
 
+/* GNU's tables of methods are where LeakSanitizer does not look for pointers. */
+void __lsan_disable(void) __attribute__((weak));
+void __lsan_enable(void) __attribute__((weak));
+
 static void make_classes(void) {
+    if (__lsan_disable) __lsan_disable();
     const bool lacks_residency = sim_settings()->lacks_residency;
     for (int kind = 0; kind < SIM_KINDS; kind++) {
         if (kind == SIM_MTLResidencySetDescriptor && lacks_residency) continue;
@@ -98,6 +103,7 @@ static void make_classes(void) {
         objc_registerClassPair(classes[kind]);
         add_methods((enum sim_kind)kind);
     }
+    if (__lsan_enable) __lsan_enable();
 }
 
 void sim_classes_init(void) {

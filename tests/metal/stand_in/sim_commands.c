@@ -37,14 +37,12 @@ static void drop_commands(struct sim_object *o) {
     if (!c->is_committed) sim_fault("a command buffer is released that was never committed");
     sim_commands_clear(c);
     if (c->encoder) sim_release(&c->encoder->base);
-    sim_release((void *)c->queue);
 }
 
 id sim_queue_commands(id self, SEL selector) {
     (void)selector;
     if (++sim_counters.begun == sim_settings()->begin_fail_at) return NULL;
     struct sim_commands *c = sim_make(SIM_MTLCommandBuffer, sizeof *c, drop_commands);
-    sim_retain((void *)self);
     c->queue = (void *)self;
     return sim_autorelease(c);
 }

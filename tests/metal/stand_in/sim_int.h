@@ -38,7 +38,9 @@ struct mtl_block;
 extern Class objc_allocateClassPair(Class parent, const char *name, size_t extra_bytes);
 extern void objc_registerClassPair(Class class);
 extern signed char class_addMethod(Class class, SEL selector, method_fn method, const char *types);
-extern Class object_getClass(id object);
+static inline Class object_getClass(id object) { /* inline in GNU's headers, too */
+    return *(Class *)(void *)object;
+}
 extern const char *class_getName(Class class);
 extern signed char class_respondsToSelector(Class class, SEL selector);
 extern SEL sel_registerTypedName(const char *name, const char *types);
@@ -190,7 +192,7 @@ struct sim_dispatch {
 
 struct sim_commands {
     struct sim_object base;
-    struct sim_queue *queue;
+    struct sim_queue *queue;     /* not retained: released while it has work, it is a fault */
     struct sim_encoder *encoder; /* retained; one each */
     bool is_committed, is_serial, is_done;
     const struct sim_fence *wait_fence;

@@ -214,9 +214,7 @@ static void *serve(void *argument) {
         if (!q->first) q->last = NULL;
         c->is_done = true;
         pthread_cond_broadcast(&q->changed);
-        pthread_mutex_unlock(&q->lock);
-        sim_release(&c->base);
-        pthread_mutex_lock(&q->lock);
+        sim_release(&c->base); /* before whoever waits goes on, and counts objects */
     }
     pthread_mutex_unlock(&q->lock);
     return NULL;
@@ -224,11 +222,8 @@ static void *serve(void *argument) {
 
 /* ---- what commands ask of it ---- */
 
-/* A command buffer retains its queue; the last one may be let go by the queue's own thread, which
- * cannot wait for itself to end. */
 static void drop_queue(struct sim_object *o) {
     struct sim_queue *q = (void *)o;
-    if (pthread_equal(pthread_self(), q->thread)) abort();
     pthread_mutex_lock(&q->lock);
     if (q->first) sim_fault("the queue is released while command buffers run");
     q->is_closing = true;
@@ -244,6 +239,7 @@ void *sim_queue_make(void) {
     struct sim_queue *q = sim_make(SIM_MTLCommandQueue, sizeof *q, drop_queue);
     pthread_mutex_init(&q->lock, NULL);
     pthread_cond_init(&q->changed, NULL);
+    q->host_seen = n_dispatches; /* nothing of this queue's is running */
     if (pthread_create(&q->thread, NULL, serve, q)) abort();
     return q;
 }
