@@ -88,12 +88,13 @@ static void add_methods(enum sim_kind kind) {
     }
 }
 
-/* GNU's tables of methods are where LeakSanitizer does not look for pointers. */
-void __lsan_disable(void) __attribute__((weak));
-void __lsan_enable(void) __attribute__((weak));
+/* GNU's runtime keeps selectors and methods for good, where LeakSanitizer does not look. */
+const char *__lsan_default_suppressions(void) __attribute__((weak));
+const char *__lsan_default_suppressions(void) {
+    return "leak:objc_malloc\nleak:objc_calloc\nleak:objc_realloc\n";
+}
 
 static void make_classes(void) {
-    if (__lsan_disable) __lsan_disable();
     const bool lacks_residency = sim_settings()->lacks_residency;
     for (int kind = 0; kind < SIM_KINDS; kind++) {
         if (kind == SIM_MTLResidencySetDescriptor && lacks_residency) continue;
@@ -103,7 +104,6 @@ static void make_classes(void) {
         objc_registerClassPair(classes[kind]);
         add_methods((enum sim_kind)kind);
     }
-    if (__lsan_enable) __lsan_enable();
 }
 
 void sim_classes_init(void) {
