@@ -665,7 +665,7 @@ enum radish_status runner_wait(struct runner *runner) {
     enum radish_status status = device->ops->step_wait(device);
     while (status == RADISH_AGAIN) status = repeat_steps(runner);
     if (status != RADISH_OK) {
-        runner->n_waited = runner->n_submitted;
+        while (++runner->n_waited < runner->n_submitted) (void)device->ops->step_wait(device);
         runner->n_logits_rows = 0;
         return status;
     }

@@ -57,6 +57,27 @@ static void test_32_twins_compute_their_trunk_once(void **state) {
     }
 }
 
+/* Also when whoever computes the trunk is still in flight as the others come. */
+static void test_twins_of_a_step_in_flight_wait_for_it(void **state) {
+    (void)state;
+    struct sched_options options = big_options(1);
+    options.chunk_tokens = 2048; /* the whole prompt in one step */
+    sim_open(&options, &sim);
+    sim.runs_ahead = true;
+    sim_prompt(&twins[0], 1, TRUNK, 100, TRUNK + TAIL, 4);
+    sim_push(&sim, &twins[0]);
+    sim_step(&sim);
+    assert_int_equal(sim.n_flights, 1);
+    for (uint32_t i = 1; i < TWINS; i++) {
+        sim_prompt(&twins[i], 1, TRUNK, 100 + i, TRUNK + TAIL, 4);
+        sim_push(&sim, &twins[i]);
+    }
+    sim_drain(&sim, 200);
+    assert_in_range(sim.n_computed, TRUNK, TRUNK + own_rows(4, 1) + sim.n_dropped);
+    for (uint32_t i = 1; i < TWINS; i++) assert_int_equal(twins[i].seq.n_prompt_cached, TRUNK);
+    sim_close(&sim);
+}
+
 static void test_waiters_hold_no_private_slot(void **state) {
     (void)state;
     struct sched_options options = big_options(4);
@@ -185,6 +206,7 @@ static void test_trunks_within_trunks_are_computed_once_each(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_32_twins_compute_their_trunk_once),
+        cmocka_unit_test(test_twins_of_a_step_in_flight_wait_for_it),
         cmocka_unit_test(test_waiters_hold_no_private_slot),
         cmocka_unit_test(test_a_leader_that_is_aborted_half_way_loses_nothing),
         cmocka_unit_test(test_a_leader_that_is_retracted_is_followed_by_the_next),

@@ -1,0 +1,335 @@
+/* Steps that overlap, on a device that runs them later (engine_async_device.h): every answer is
+ * what it is when each step is begun after the one before; whatever ends, is aborted or sent back
+ * while a step is in flight, no slot is lost, and the scheduler's invariants hold at every step.
+ *
+ * RADISH_OVERLAP_ROUNDS=N runs the random histories N times. */
+#include "test.h"
+
+#include "engine_async_device.h"
+#include "engine_client.h"
+
+#include "base/rng.h"
+#include "engine/engine_int.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { CLIENTS = 20, N_PROMPT_MAX = 70, N_NEW = 70 };
+
+static struct radish_model *model;
+static struct radish_engine *engine;
+static struct client *clients[CLIENTS], *wanted[CLIENTS];
+static int32_t prompts[CLIENTS][N_PROMPT_MAX];
+static char stops[CLIENTS][8]; /* "" = none */
+static uint64_t seed;
+
+static void check_step(void *user) {
+    (void)user;
+    if (engine) assert_true(sched_check(engine->sched));
+}
+
+/* Half of the prompts begin alike. */
+static int make_clients(void **state) {
+    (void)state;
+    const char *given = getenv("RADISH_SEED");
+    seed = given ? strtoull(given, NULL, 10) : rng_seed_from_system() % 1000000;
+    print_message("seed %llu (RADISH_SEED)\n", (unsigned long long)seed);
+    for (uint32_t i = 0; i < CLIENTS; i++) {
+        clients[i] = client_create();
+        wanted[i] = client_create();
+        for (uint32_t j = 0; j < N_PROMPT_MAX; j++)
+            prompts[i][j] = (int32_t)(rng_u64(i % 2 && j < 30 ? 5 : 900 + i, j) % 512);
+    }
+    return 0;
+}
+
+static int free_clients(void **state) {
+    (void)state;
+    for (uint32_t i = 0; i < CLIENTS; i++) {
+        client_destroy(clients[i]);
+        client_destroy(wanted[i]);
+    }
+    return 0;
+}
+
+/* Most are the device's to sample; some are not (penalties, logprobs, two choices, minimum length),
+ * and hold a step back now and then. */
+static struct radish_request request_of(uint32_t i, const char **stop) {
+    struct radish_request request =
+        client_request(prompts[i], 5 + i * 13 % (N_PROMPT_MAX - 5), 1 + (i * 17 + 30) % N_NEW);
+    request.ignore_eos = i % 3 == 0;
+    if (i % 2) {
+        request.sampling.temperature = 0.8f;
+        request.sampling.top_p = i % 4 == 1 ? 0.9f : 1;
+        request.sampling.top_k = i % 6 == 1 ? 20 : -1;
+        request.sampling.min_p = i % 6 == 3 ? 0.05f : 0;
+        request.sampling.seed = i;
+        request.sampling.has_seed = true;
+    }
+    if (i % 3 == 0 && i >= 6) request.max_new_tokens = 8; /* they hold everybody back */
+    if (i == 6) request.sampling.repetition_penalty = 1.3f;
+    if (i == 9) request.logprobs = true;
+    if (i == 12) request.n = 2;
+    if (i == 15) request.min_new_tokens = 3;
+    if (*stops[i]) {
+        *stop = stops[i];
+        request.stop = stop;
+        request.n_stop = 1;
+    }
+    return request;
+}
+
+static void open_engine(const char *device, uint32_t kv_tokens, bool is_overlap_off,
+                        const struct async_device_plan *plan) {
+    struct radish_engine_options options = {.device = device,
+                                            .n_threads = 1,
+                                            .kv_tokens_max = kv_tokens,
+                                            .context_tokens = 256,
+                                            .chunk_tokens = 24,
+                                            .schedule_conservativeness = 0.02, /* retracts */
+                                            .is_overlap_off = is_overlap_off};
+    async_device_set(plan);
+    engine = NULL;
+    client_open_engine("llama", &options, &model, &engine);
+}
+
+static void close_engine(void) {
+    client_assert_baseline(engine);
+    radish_engine_close(engine);
+    radish_model_close(model);
+    engine = NULL;
+}
+
+static void submit(struct client **to, uint32_t i) {
+    const char *stop;
+    struct radish_error err;
+    struct radish_request request = request_of(i, &stop);
+    if (client_submit(to[i], engine, &request, &err) != RADISH_OK) fail_msg("%s", err.msg);
+}
+
+static void run_all(struct client **to) {
+    for (uint32_t i = 0; i < CLIENTS; i++) submit(to, i);
+    for (uint32_t i = 0; i < CLIENTS; i++) client_wait(to[i]);
+}
+
+/* Text from the middle of an answer becomes a stop string of every third request. */
+static void choose_stops(void) {
+    uint32_t n = 0;
+    for (uint32_t i = 1; i < CLIENTS; i += 3) {
+        const struct client_choice *choice = &wanted[i]->choices[0];
+        for (size_t at = choice->text_len / 2; at + 3 < choice->text_len && !*stops[i]; at++) {
+            bool is_plain = true;
+            for (size_t j = 0; j < 2; j++)
+                is_plain &= choice->text[at + j] > ' ' && choice->text[at + j] < 127;
+            if (is_plain) memcpy(stops[i], choice->text + at, 2);
+        }
+        n += *stops[i] != '\0';
+    }
+    assert_true(n >= 2);
+}
+
+/* What all answers are when steps follow one another, in wanted[]. */
+static void make_wanted(void) {
+    const struct async_device_plan plan = {.samples = true, .on_step = check_step};
+    if (wanted[0]->n_ended) return;
+    for (uint32_t round = 0; round < 2; round++) {
+        open_engine("cpu-async", 6000, /*is_overlap_off=*/true, &plan);
+        run_all(wanted);
+        close_engine();
+        assert_int_equal(async_device_counts().n_ahead, 0);
+        assert_true(async_device_counts().n_drawn > 100);
+        if (!round) choose_stops();
+    }
+    uint32_t n_stopped = 0;
+    for (uint32_t i = 0; i < CLIENTS; i++) n_stopped += *wanted[i]->choices[0].matched_stop != 0;
+    assert_true(n_stopped >= 2);
+}
+
+static void assert_same_answer(uint32_t i) {
+    for (uint32_t k = 0; k < wanted[i]->n_choices; k++) {
+        const struct client_choice *a = &clients[i]->choices[k], *b = &wanted[i]->choices[k];
+        assert_int_equal(a->n_ids, b->n_ids);
+        assert_memory_equal(a->ids, b->ids, a->n_ids * sizeof *a->ids);
+        assert_memory_equal(a->logprobs, b->logprobs, a->n_ids * sizeof *a->logprobs);
+        assert_int_equal(a->text_len, b->text_len);
+        assert_memory_equal(a->text, b->text, a->text_len);
+        assert_int_equal(a->finish, b->finish);
+        assert_int_equal(a->matched_token, b->matched_token);
+        assert_string_equal(a->matched_stop, b->matched_stop);
+        assert_int_equal(a->usage.output_tokens, b->usage.output_tokens);
+    }
+}
+
+static void test_answers_are_those_of_steps_one_after_another(void **state) {
+    (void)state;
+    make_wanted();
+    const struct async_device_plan plan = {
+        .samples = true, .delay_us_max = 300, .on_step = check_step};
+    open_engine("cpu-async", 6000, /*is_overlap_off=*/false, &plan);
+    run_all(clients);
+    for (uint32_t i = 0; i < CLIENTS; i++) assert_same_answer(i);
+    close_engine();
+    assert_true(async_device_counts().n_ahead > 20);
+}
+
+static void test_greedy_answers_are_those_of_the_cpu(void **state) {
+    (void)state;
+    make_wanted();
+    const struct async_device_plan plan = {0};
+    open_engine("cpu", 6000, false, &plan);
+    run_all(clients);
+    for (uint32_t i = 0; i < CLIENTS; i += 2) assert_same_answer(i);
+    close_engine();
+}
+
+/* Then only chunks of prompts run ahead, and the host samples every token. */
+static void test_a_device_that_does_not_sample_overlaps_prefill(void **state) {
+    (void)state;
+    make_wanted();
+    const struct async_device_plan plan = {.delay_us_max = 100, .on_step = check_step};
+    open_engine("cpu-async", 6000, false, &plan);
+    run_all(clients);
+    for (uint32_t i = 0; i < CLIENTS; i += 2) assert_same_answer(i);
+    uint64_t n_before = async_device_counts().n_ahead;
+    struct radish_request request = client_request(prompts[0], N_PROMPT_MAX, 2);
+    request.is_cache_off = true;
+    client_run(clients[0], engine, &request);
+    close_engine();
+    assert_int_equal(async_device_counts().n_ahead, n_before + 2);
+    assert_int_equal(async_device_counts().n_drawn, 0);
+}
+
+/* One stream alone: all of its decode steps but the first can be begun early. */
+static void test_every_step_of_a_stream_is_begun_before_the_one_before_has_ended(void **state) {
+    (void)state;
+    const struct async_device_plan plan = {
+        .samples = true, .delay_us_max = 50, .on_step = check_step};
+    open_engine("cpu-async", 2000, false, &plan);
+    struct radish_request request = client_request(prompts[0], 10, 30);
+    client_run(clients[0], engine, &request);
+    assert_int_equal(clients[0]->choices[0].n_ids, 30);
+    close_engine();
+    assert_int_equal(async_device_counts().n_steps, 30);
+    assert_int_equal(async_device_counts().n_ahead, 29);
+    assert_int_equal(async_device_counts().n_drawn, 30);
+}
+
+/* Whoever looks at logits keeps steps apart. */
+static void test_log_probabilities_and_penalties_are_the_hosts(void **state) {
+    (void)state;
+    const struct async_device_plan plan = {.samples = true, .on_step = check_step};
+    open_engine("cpu-async", 2000, false, &plan);
+    struct radish_request request = client_request(prompts[0], 10, 20);
+    request.logprobs = true;
+    client_run(clients[0], engine, &request);
+    request.logprobs = false;
+    request.sampling.frequency_penalty = 0.5f;
+    client_run(clients[1], engine, &request);
+    close_engine();
+    assert_int_equal(async_device_counts().n_ahead, 0);
+    assert_int_equal(async_device_counts().n_drawn, 0);
+}
+
+static void test_steps_that_the_device_gives_up_are_run_again(void **state) {
+    (void)state;
+    make_wanted();
+    const struct async_device_plan plan = {
+        .samples = true, .delay_us_max = 100, .give_up_1_in = 5, .on_step = check_step};
+    open_engine("cpu-async", 6000, false, &plan);
+    run_all(clients);
+    for (uint32_t i = 0; i < CLIENTS; i++) assert_same_answer(i);
+    close_engine();
+    assert_true(async_device_counts().n_given_up > 3);
+}
+
+static void test_a_device_that_fails_ends_what_is_in_flight_and_loses_no_slot(void **state) {
+    (void)state;
+    const struct async_device_plan plan = {
+        .samples = true, .delay_us_max = 100, .fail_at = 12, .on_step = check_step};
+    open_engine("cpu-async", 6000, false, &plan);
+    run_all(clients);
+    uint32_t n_failed = 0;
+    for (uint32_t i = 0; i < CLIENTS; i++) {
+        n_failed += clients[i]->choices[0].finish == RADISH_FINISH_ERROR;
+        if (clients[i]->choices[0].finish == RADISH_FINISH_ERROR)
+            assert_int_equal(clients[i]->choices[0].status, RADISH_E_INTERNAL);
+    }
+    assert_true(n_failed > CLIENTS / 2);
+    close_engine();
+}
+
+/* Aborts from callbacks and from here, too small a pool, stop strings, reports and flushes. */
+static void run_history(uint32_t round, struct radish_engine_info *info_out) {
+    const struct async_device_plan plan = {.samples = true,
+                                           .delay_us_max = 200 * (round % 3),
+                                           .give_up_1_in = round % 2 ? 0 : 40,
+                                           .on_step = check_step};
+    open_engine("cpu-async", 256 + 30 * (round % 4), false, &plan);
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < CLIENTS; i++)
+        clients[i]->abort_at_ids =
+            rng_u64(seed + round, n++) % 4 ? 0 : 1 + (uint32_t)(rng_u64(seed + round, n++) % 12);
+    for (uint32_t i = 0; i < CLIENTS; i++) {
+        submit(clients, i);
+        if (rng_u64(seed + round, n++) % 5 == 0) {
+            struct radish_radix_report report;
+            usleep((useconds_t)(rng_u64(seed + round, n++) % 3000));
+            assert_int_equal(radish_engine_radix_report(engine, &report, NULL), RADISH_OK);
+        }
+        if (rng_u64(seed + round, n++) % 6 == 0)
+            radish_engine_abort(engine, clients[rng_u64(seed + round, n++) % (i + 1)]->request);
+        if (rng_u64(seed + round, n++) % 9 == 0) {
+            enum radish_status status = radish_engine_flush(engine, 0.001, NULL);
+            assert_true(status == RADISH_OK || status == RADISH_AGAIN);
+        }
+    }
+    for (uint32_t i = 0; i < CLIENTS; i++) {
+        client_wait(clients[i]);
+        clients[i]->abort_at_ids = 0;
+        const struct client_choice *choice = &clients[i]->choices[0];
+        if (choice->finish != RADISH_FINISH_ABORT)
+            assert_same_answer(i);
+        else
+            assert_memory_equal(choice->ids, wanted[i]->choices[0].ids,
+                                choice->n_ids * sizeof *choice->ids);
+    }
+    radish_engine_info(engine, info_out);
+    client_assert_baseline(engine);
+    assert_int_equal(radish_engine_flush(engine, 1, NULL), RADISH_OK);
+    do { /* figures are told between two steps */
+        usleep(1000);
+        radish_engine_info(engine, info_out);
+    } while (info_out->kv_slots_free != info_out->kv_slots_total);
+    close_engine();
+}
+
+static void test_no_slot_and_no_token_is_lost_whatever_ends_meanwhile(void **state) {
+    (void)state;
+    make_wanted();
+    const char *given = getenv("RADISH_OVERLAP_ROUNDS");
+    uint32_t n_rounds = given ? (uint32_t)strtoul(given, NULL, 10) : 6;
+    uint64_t n_retracted = 0, n_ahead = 0;
+    for (uint32_t round = 0; round < n_rounds; round++) {
+        struct radish_engine_info info;
+        run_history(round, &info);
+        n_retracted += info.retractions_total;
+        n_ahead += async_device_counts().n_ahead;
+    }
+    print_message("%llu retractions, %llu steps ahead\n", (unsigned long long)n_retracted,
+                  (unsigned long long)n_ahead);
+    assert_true(n_retracted > 0 && n_ahead > 50);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_answers_are_those_of_steps_one_after_another),
+        cmocka_unit_test(test_greedy_answers_are_those_of_the_cpu),
+        cmocka_unit_test(test_a_device_that_does_not_sample_overlaps_prefill),
+        cmocka_unit_test(test_every_step_of_a_stream_is_begun_before_the_one_before_has_ended),
+        cmocka_unit_test(test_log_probabilities_and_penalties_are_the_hosts),
+        cmocka_unit_test(test_steps_that_the_device_gives_up_are_run_again),
+        cmocka_unit_test(test_a_device_that_fails_ends_what_is_in_flight_and_loses_no_slot),
+        cmocka_unit_test(test_no_slot_and_no_token_is_lost_whatever_ends_meanwhile),
+    };
+    return cmocka_run_group_tests(tests, make_clients, free_clients);
+}
