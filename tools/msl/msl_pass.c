@@ -280,8 +280,8 @@ static bool is_shared_variable(const struct msl_unit *u, size_t i, size_t *stop_
            !msl_token_is(&u->tokens.at[*stop_out], "&");
 }
 
-static size_t walk_shared_variable(struct msl_unit *u, const struct walk *w, size_t i,
-                                   size_t stop) {
+/* The name of the first variable of at[i] = threadgroup: the last one before [ , or ; */
+static size_t shared_name(const struct msl_unit *u, size_t i, size_t stop) {
     static const char *const ends[] = {"[", ";", ",", NULL};
     const struct msl_token *at = u->tokens.at;
     size_t name = i + 1;
@@ -291,21 +291,37 @@ static size_t walk_shared_variable(struct msl_unit *u, const struct walk *w, siz
         else
             name++;
     }
-    size_t dims = name + 1;
-    while (dims < stop && msl_token_is(&at[dims], "[")) dims = msl_skip_bracket(u, dims);
+    return name;
+}
+
+/* at[i] = threadgroup T a[n], b; each variable has a type of its own, of which the shim gives a
+ * reference. */
+static size_t walk_shared_variable(struct msl_unit *u, const struct walk *w, size_t i,
+                                   size_t stop) {
+    const struct msl_token *at = u->tokens.at;
+    size_t name = shared_name(u, i, stop);
+    struct msl_range type = {i + 1, name};
     if (!w->is_in_kernel) msl_error(u, i, "a threadgroup variable outside of a kernel");
-    if (name >= stop || name == i + 1 || dims != stop || !msl_token_is(&at[stop], ";")) {
-        msl_error(u, i, "a threadgroup variable is one name and its sizes, without a value");
-        return stop;
-    }
     buf_append(u->out, at[i].text - at[i].n_gap, at[i].n_gap);
-    buf_append_str(u->out, "typedef ");
-    msl_write_range(u, (struct msl_range){i + 1, name});
-    buf_printf(u->out, " %.*s_shared_t", (int)at[name].len, at[name].text);
-    msl_write_range(u, (struct msl_range){name + 1, dims});
-    buf_printf(u->out, "; MSL_SHARED(%.*s_shared_t, %.*s)", (int)at[name].len, at[name].text,
-               (int)at[name].len, at[name].text);
-    return stop;
+    for (;;) {
+        size_t dims = name + 1;
+        while (dims < stop && msl_token_is(&at[dims], "[")) dims = msl_skip_bracket(u, dims);
+        bool is_last = dims == stop && msl_token_is(&at[stop], ";");
+        if (name >= stop || type.from == type.to || at[name].kind != MSL_TOKEN_NAME ||
+            (!is_last && !msl_token_is(&at[dims], ","))) {
+            msl_error(u, i, "a threadgroup variable is a name and its sizes, without a value");
+            return stop;
+        }
+        buf_append_str(u->out, "typedef ");
+        msl_write_range(u, type);
+        buf_printf(u->out, " %.*s_shared_t", (int)at[name].len, at[name].text);
+        msl_write_range(u, (struct msl_range){name + 1, dims});
+        buf_printf(u->out, "; MSL_SHARED(%.*s_shared_t, %.*s)", (int)at[name].len, at[name].text,
+                   (int)at[name].len, at[name].text);
+        if (is_last) return stop;
+        buf_append_str(u->out, "; ");
+        name = dims + 1;
+    }
 }
 
 /* ---- the walk ---- */
