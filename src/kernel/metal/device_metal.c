@@ -112,6 +112,7 @@ METAL_OPERATION(rmsnorm, RMSNORM, a->n_rows, .n_in = a->width)
 METAL_OPERATION(layernorm, LAYERNORM, a->n_rows, .n_in = a->width)
 METAL_OPERATION(matmul, MATMUL, a->n_rows, .weight_dtype = a->w->dtype, .n_out = a->w->n_out,
                 .n_in = a->w->n_in)
+METAL_OPERATION(matmul_group, MATMUL_GROUP, a->n_rows, .n_in = a->n_in)
 METAL_OPERATION(silu_mul, SILU_MUL, a->n_rows, .n_in = a->width)
 METAL_OPERATION(activate, ACTIVATE, a->n_rows, .n_in = a->width)
 METAL_OPERATION(soft_cap, SOFT_CAP, a->n_rows, .n_in = a->width)
@@ -161,6 +162,7 @@ static const struct device_vtable vtable = {
     .rmsnorm = rmsnorm,
     .layernorm = layernorm,
     .matmul = matmul,
+    .matmul_group = matmul_group,
     .silu_mul = silu_mul,
     .activate = activate,
     .soft_cap = soft_cap,

@@ -18,22 +18,13 @@ using namespace metal;
 constant uint ACT_KIND [[function_constant(ACT_CONSTANT_KIND)]];
 constant bool ACT_HAS_UP [[function_constant(ACT_CONSTANT_HAS_UP)]];
 
-static float act_apply(float x) {
-    switch (ACT_KIND) {
-    case ACT_GELU: return formula_gelu(x);
-    case ACT_GELU_TANH: return formula_gelu_tanh(x);
-    case ACT_RELU2: return x < 0.0f ? 0.0f : x * x;
-    default: return formula_silu(x);
-    }
-}
-
 kernel void act_f32(constant act_sizes &sizes [[buffer(0)]],
                     const device float *x [[buffer(1)]],
                     const device float *up [[buffer(2)]],
                     device float *out [[buffer(3)]],
                     uint2 at [[thread_position_in_grid]]) {
     const ulong from = ulong(at.y) * sizes.in_stride + at.x;
-    const float y = act_apply(x[from]);
+    const float y = formula_activation(ACT_KIND, x[from]);
     out[ulong(at.y) * sizes.out_stride + at.x] = ACT_HAS_UP ? y * up[from] : y;
 }
 

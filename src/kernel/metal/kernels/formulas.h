@@ -1,12 +1,15 @@
-/* formulas.h - exp, tanh, SiLU and GELU in MSL by the formulas of the CPU's kernels (cpu/scalar_exp.h
- * and cpu/scalar_gelu.h say where the polynomials come from and how far they are off).
+/* formulas.h - exp, tanh, SiLU and GELU in MSL by the formulas of the CPU's kernels
+ * (cpu/scalar_exp.h and cpu/scalar_gelu.h say where the polynomials come from and how far they are
+ * off).
  *
- * Metal promises 4 units in the last place for exp, 5 for tanh, and has no erf. With a few fma of our
- * own an element-wise operation has the CPU's error and nearly its bits, on every GPU; such kernels
- * wait for memory anyway. Where the CPU rounds x / ln 2 by adding and taking off 1.5 * 2^23, rint does
- * it here: a compiler that may re-associate would take that sum for nothing. */
+ * Metal promises 4 units in the last place for exp, 5 for tanh, and has no erf. With a few fma of
+ * our own an element-wise operation has the CPU's error and nearly its bits, on every GPU; such
+ * kernels wait for memory anyway. Where the CPU rounds x / ln 2 by adding and taking off 3 * 2^22,
+ * rint does it here: a compiler that may re-associate would take that sum for nothing. */
 #ifndef KERNEL_METAL_FORMULAS_H
 #define KERNEL_METAL_FORMULAS_H
+
+#include "act_args.h"
 
 #include <metal_stdlib>
 
@@ -59,6 +62,16 @@ static float formula_gelu(float x) {
 
 static float formula_gelu_tanh(float x) {
     return x / (1.0f + formula_exp(x * metal::fma(-0.07135481283f, x * x, -1.59576912161f)));
+}
+
+/* By enum activation of kernel_args.h. */
+static float formula_activation(uint kind, float x) {
+    switch (kind) {
+    case ACT_GELU: return formula_gelu(x);
+    case ACT_GELU_TANH: return formula_gelu_tanh(x);
+    case ACT_RELU2: return x < 0.0f ? 0.0f : x * x;
+    default: return formula_silu(x);
+    }
 }
 
 #endif

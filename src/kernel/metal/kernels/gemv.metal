@@ -1,7 +1,8 @@
 /* gemv.metal - y[r] = W x[r] for up to eight rows of x: what decoding asks for, limited by how fast
  * W is read; so W is read once.
  *
- *   y[r, n] = sum over k of W[n, k] x[r, k]   (+ bias[n]) (+ y[r, n])
+ *   gemv       y[r, n] = sum over k of W[n, k] x[r, k]   (+ bias[n]) (activated) (+ y[r, n])
+ *   gemv_pair  y[r, n] = act(the same) * (the same of W_up and bias_up)
  *
  *   W [n_out, n_in] of any type of quants.h, as in the file; x [n_rows, x_stride], y [n_rows,
  *   y_stride] and all sums float32
@@ -14,6 +15,8 @@
  *
  *     GAP 32:   |i=0|i=1|i=2|i=3| second runs   |i=4|i=5|i=6|i=7| second runs   |  ...
  *
+ * A pair's rows are taken in turn, one of W, one of W_up: the sums meet between lanes.
+ *
  * Scales are applied to sums over a run, not to each weight: sum of (scale q + min) x = scale (sum
  * of q x) + min (sum of x). Then lanes are added, then SIMD-groups.
  *
@@ -23,6 +26,7 @@
  * it). Bytes moved: W once, x once per OUT rows of W, from the cache. Not measured on a GPU yet:
  * OUT, SPLIT and GEMV_SIMDS are guesses, set in metal_matmul.c. */
 #include <metal_stdlib>
+#include "formulas.h"
 #include "matmul_args.h"
 
 #pragma METAL fp math_mode(safe)
@@ -39,6 +43,11 @@ constant uint GEMV_SPLIT [[function_constant(GEMV_CONSTANT_SPLIT)]];
 /* 16 inputs, of the two runs of a piece. */
 struct gemv_inputs {
     float4 a, b, c, d;
+};
+
+/* Where the SIMD-group's rows of W begin. */
+struct gemv_rows {
+    const device uchar *of[GEMV_OUT_MAX];
 };
 
 /* A lane's share of y: of rows of W and of x. */
@@ -76,31 +85,29 @@ static inline float gemv_product(quant_run first, quant_run second, gemv_inputs 
 
 /* What a lane has of its SIMD-group's sums: pieces first, first + step, ... of every row. */
 template <typename W>
-static void gemv_pieces(constant matmul_sizes &sizes, const device uchar *w, const device float *x,
-                        const thread uint *out_rows, uint first, uint step,
-                        thread gemv_sums &sums) {
+static void gemv_pieces(constant matmul_sizes &sizes, const device float *x,
+                        thread gemv_rows &rows, uint first, uint step, thread gemv_sums &sums) {
     const uint gap = W::GAP, pieces = W::BLOCK / 16;
     for (uint p = first; p < sizes.n_in / 16; p += step) {
         const uint block = p / pieces, i = p % pieces;
         const uint j = i * 8 % gap + i * 8 / gap * 2 * gap;
-        const device uchar *blocks = w + ulong(block) * W::BYTES;
+        const ulong at = ulong(block) * W::BYTES;
         const device float *inputs = x + block * W::BLOCK + j;
         if (GEMV_ROWS <= 2) {
             gemv_inputs in[2];
             for (uint r = 0; r < GEMV_ROWS; r++)
                 in[r] = gemv_load(inputs + ulong(min(r, sizes.n_rows - 1)) * sizes.x_stride, gap);
             for (uint o = 0; o < GEMV_OUT; o++) {
-                const device uchar *from = blocks + ulong(out_rows[o]) * sizes.row_bytes;
-                const quant_run low = W::run(from, j), high = W::run(from, j + gap);
+                const quant_run low = W::run(rows.of[o] + at, j);
+                const quant_run high = W::run(rows.of[o] + at, j + gap);
                 for (uint r = 0; r < GEMV_ROWS; r++)
                     sums.of[o][r] += gemv_product<W>(low, high, in[r]);
             }
         } else {
             quant_run low[GEMV_OUT_MAX], high[GEMV_OUT_MAX];
             for (uint o = 0; o < GEMV_OUT; o++) {
-                const device uchar *from = blocks + ulong(out_rows[o]) * sizes.row_bytes;
-                low[o] = W::run(from, j);
-                high[o] = W::run(from, j + gap);
+                low[o] = W::run(rows.of[o] + at, j);
+                high[o] = W::run(rows.of[o] + at, j + gap);
             }
             for (uint r = 0; r < GEMV_ROWS; r++) {
                 const ulong row = min(r, sizes.n_rows - 1);
@@ -114,16 +121,45 @@ static void gemv_pieces(constant matmul_sizes &sizes, const device uchar *w, con
 
 /* Inputs past the last whole piece, one for each lane. */
 template <typename W>
-static void gemv_rest(constant matmul_sizes &sizes, const device uchar *w, const device float *x,
-                      const thread uint *out_rows, uint lane,
-                      thread gemv_sums &sums) {
+static void gemv_rest(constant matmul_sizes &sizes, const device float *x, thread gemv_rows &rows,
+                      uint lane, thread gemv_sums &sums) {
     const uint k = sizes.n_in / 16 * 16 + lane;
     if (k >= sizes.n_in) return;
     for (uint o = 0; o < GEMV_OUT; o++) {
-        const float weight = W::element(w + ulong(out_rows[o]) * sizes.row_bytes, k);
+        const float weight = W::element(rows.of[o], k);
         for (uint r = 0; r < GEMV_ROWS; r++)
             sums.of[o][r] += weight * x[ulong(min(r, sizes.n_rows - 1)) * sizes.x_stride + k];
     }
+}
+
+/* Sums of a SIMD-group's rows: lane o * ROWS + r of part 0 has that of row o of W, row r of x. */
+template <typename W>
+static float gemv_total(constant matmul_sizes &sizes, const device float *x, thread gemv_rows &rows,
+                        threadgroup float *shared, uint simd, uint lane) {
+    const uint part = simd % GEMV_SPLIT;
+    gemv_sums sums;
+    for (uint o = 0; o < GEMV_OUT; o++)
+        for (uint r = 0; r < GEMV_ROWS; r++) sums.of[o][r] = 0.0f;
+    gemv_pieces<W>(sizes, x, rows, part * 32 + lane, GEMV_SPLIT * 32, sums);
+    if (W::IS_PLAIN && part == 0) gemv_rest<W>(sizes, x, rows, lane, sums);
+    float total = 0.0f;
+    for (uint o = 0; o < GEMV_OUT; o++) {
+        for (uint r = 0; r < GEMV_ROWS; r++) {
+            const float sum = simd_sum(sums.of[o][r]);
+            if (lane == o * GEMV_ROWS + r) total = sum;
+        }
+    }
+    if (GEMV_SPLIT == 1) return total;
+    if (lane < GEMV_SUMS_MAX) shared[simd * GEMV_SUMS_MAX + lane] = total;
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    if (part == 0 && lane < GEMV_SUMS_MAX)
+        for (uint s = 1; s < GEMV_SPLIT; s++) total += shared[(simd + s) * GEMV_SUMS_MAX + lane];
+    return total;
+}
+
+/* The first of `n` outputs of a SIMD-group. */
+static inline uint gemv_first(uint group, uint simd, uint n) {
+    return (group * (GEMV_SIMDS / GEMV_SPLIT) + simd / GEMV_SPLIT) * n;
 }
 
 template <typename W>
@@ -137,49 +173,64 @@ kernel void gemv(constant matmul_sizes &sizes [[buffer(0)]],
                  uint group [[threadgroup_position_in_grid]],
                  uint simd [[simdgroup_index_in_threadgroup]],
                  uint lane [[thread_index_in_simdgroup]]) {
-    const uint part = simd % GEMV_SPLIT;
-    const uint first = (group * (GEMV_SIMDS / GEMV_SPLIT) + simd / GEMV_SPLIT) * GEMV_OUT;
-    uint out_rows[GEMV_OUT_MAX];
-    gemv_sums sums;
-    for (uint o = 0; o < GEMV_OUT; o++) {
-        out_rows[o] = min(first + o, sizes.n_out - 1);
-        for (uint r = 0; r < GEMV_ROWS; r++) sums.of[o][r] = 0.0f;
-    }
-    gemv_pieces<W>(sizes, w, x, out_rows, part * 32 + lane, GEMV_SPLIT * 32, sums);
-    if (W::IS_PLAIN && part == 0) gemv_rest<W>(sizes, w, x, out_rows, lane, sums);
-
-    /* Lane o * ROWS + r keeps the sum of row o of W and row r of x. */
-    float total = 0.0f;
-    for (uint o = 0; o < GEMV_OUT; o++) {
-        for (uint r = 0; r < GEMV_ROWS; r++) {
-            const float sum = simd_sum(sums.of[o][r]);
-            if (lane == o * GEMV_ROWS + r) total = sum;
-        }
-    }
-    if (GEMV_SPLIT > 1) {
-        if (lane < GEMV_SUMS_MAX) shared[simd * GEMV_SUMS_MAX + lane] = total;
-        threadgroup_barrier(mem_flags::mem_threadgroup);
-        if (part == 0 && lane < GEMV_SUMS_MAX)
-            for (uint s = 1; s < GEMV_SPLIT; s++)
-                total += shared[(simd + s) * GEMV_SUMS_MAX + lane];
-    }
+    const uint first = gemv_first(group, simd, GEMV_OUT);
+    gemv_rows rows;
+    for (uint o = 0; o < GEMV_OUT; o++)
+        rows.of[o] = w + ulong(min(first + o, sizes.n_out - 1)) * sizes.row_bytes;
+    float total = gemv_total<W>(sizes, x, rows, shared, simd, lane);
     const uint n = first + lane / GEMV_ROWS, r = lane % GEMV_ROWS;
-    if (part || lane >= GEMV_OUT * GEMV_ROWS || n >= sizes.n_out || r >= sizes.n_rows) return;
+    if (simd % GEMV_SPLIT || lane >= GEMV_OUT * GEMV_ROWS || n >= sizes.n_out || r >= sizes.n_rows)
+        return;
     device float *to = y + ulong(r) * sizes.y_stride + n;
     if (sizes.has_bias) total += bias[n];
+    if (sizes.activation != MATMUL_NO_ACTIVATION)
+        total = formula_activation(sizes.activation, total);
     *to = sizes.accumulate ? *to + total : total;
 }
 
-template [[host_name("gemv_f32")]] kernel decltype(gemv<quant_f32>) gemv<quant_f32>;
-template [[host_name("gemv_f16")]] kernel decltype(gemv<quant_f16>) gemv<quant_f16>;
-template [[host_name("gemv_bf16")]] kernel decltype(gemv<quant_bf16>) gemv<quant_bf16>;
-template [[host_name("gemv_q8_0")]] kernel decltype(gemv<quant_q8_0>) gemv<quant_q8_0>;
-template [[host_name("gemv_q4_0")]] kernel decltype(gemv<quant_q4_0>) gemv<quant_q4_0>;
-template [[host_name("gemv_q4_1")]] kernel decltype(gemv<quant_q4_1>) gemv<quant_q4_1>;
-template [[host_name("gemv_q5_0")]] kernel decltype(gemv<quant_q5_0>) gemv<quant_q5_0>;
-template [[host_name("gemv_q5_1")]] kernel decltype(gemv<quant_q5_1>) gemv<quant_q5_1>;
-template [[host_name("gemv_q2_k")]] kernel decltype(gemv<quant_q2_k>) gemv<quant_q2_k>;
-template [[host_name("gemv_q3_k")]] kernel decltype(gemv<quant_q3_k>) gemv<quant_q3_k>;
-template [[host_name("gemv_q4_k")]] kernel decltype(gemv<quant_q4_k>) gemv<quant_q4_k>;
-template [[host_name("gemv_q5_k")]] kernel decltype(gemv<quant_q5_k>) gemv<quant_q5_k>;
-template [[host_name("gemv_q6_k")]] kernel decltype(gemv<quant_q6_k>) gemv<quant_q6_k>;
+template <typename W>
+[[max_total_threads_per_threadgroup(GEMV_SIMDS * 32)]]
+kernel void gemv_pair(constant matmul_sizes &sizes [[buffer(0)]],
+                      const device uchar *w [[buffer(1)]],
+                      const device float *x [[buffer(2)]],
+                      const device float *bias [[buffer(3)]],
+                      device float *y [[buffer(4)]],
+                      const device uchar *w_up [[buffer(5)]],
+                      const device float *bias_up [[buffer(6)]],
+                      threadgroup float *shared [[threadgroup(0)]],
+                      uint group [[threadgroup_position_in_grid]],
+                      uint simd [[simdgroup_index_in_threadgroup]],
+                      uint lane [[thread_index_in_simdgroup]]) {
+    const uint first = gemv_first(group, simd, GEMV_OUT / 2), last = sizes.n_out - 1;
+    gemv_rows rows;
+    for (uint o = 0; o < GEMV_OUT; o += 2) {
+        const ulong at = ulong(min(first + o / 2, last)) * sizes.row_bytes;
+        rows.of[o] = w + at;
+        rows.of[o + 1] = w_up + at;
+    }
+    float total = gemv_total<W>(sizes, x, rows, shared, simd, lane);
+    const uint o = lane / GEMV_ROWS, r = lane % GEMV_ROWS, n = first + o / 2;
+    const bool is_up = o % 2;
+    if (is_up ? sizes.has_bias_up : sizes.has_bias)
+        total += is_up ? bias_up[min(n, last)] : bias[min(n, last)];
+    const float up = simd_shuffle_down(total, ushort(GEMV_ROWS));
+    if (simd % GEMV_SPLIT || is_up || o >= GEMV_OUT || n > last || r >= sizes.n_rows) return;
+    y[ulong(r) * sizes.y_stride + n] = formula_activation(sizes.activation, total) * up;
+}
+
+#define GEMV_TYPE(name, W)                                                                         \
+    template [[host_name("gemv_" name)]] kernel decltype(gemv<W>) gemv<W>;                         \
+    template [[host_name("gemv_pair_" name)]] kernel decltype(gemv_pair<W>) gemv_pair<W>;
+GEMV_TYPE("f32", quant_f32)
+GEMV_TYPE("f16", quant_f16)
+GEMV_TYPE("bf16", quant_bf16)
+GEMV_TYPE("q8_0", quant_q8_0)
+GEMV_TYPE("q4_0", quant_q4_0)
+GEMV_TYPE("q4_1", quant_q4_1)
+GEMV_TYPE("q5_0", quant_q5_0)
+GEMV_TYPE("q5_1", quant_q5_1)
+GEMV_TYPE("q2_k", quant_q2_k)
+GEMV_TYPE("q3_k", quant_q3_k)
+GEMV_TYPE("q4_k", quant_q4_k)
+GEMV_TYPE("q5_k", quant_q5_k)
+GEMV_TYPE("q6_k", quant_q6_k)

@@ -13,11 +13,15 @@ struct matmul_sizes {
     uint32_t x_stride, y_stride;
     uint32_t row_bytes; /* of W */
     uint32_t has_bias, accumulate;
+    /* gemv.metal alone: */
+    uint32_t activation; /* ACT_* of act_args.h, or none */
+    uint32_t has_bias_up;
 };
+#define MATMUL_NO_ACTIVATION 4
 
 /* gemv.metal. Indexes of function constants; those of all kernels differ, since all are one
  * library. */
-#define GEMV_CONSTANT_OUT   200 /* rows of W that a SIMD-group has: 1 .. GEMV_OUT_MAX */
+#define GEMV_CONSTANT_OUT   200 /* rows of W that a SIMD-group has, or of a pair: 2 or 4 */
 #define GEMV_CONSTANT_ROWS  201 /* rows of x, n_rows or more: 1 .. GEMV_ROWS_MAX */
 #define GEMV_CONSTANT_SPLIT 202 /* SIMD-groups that share a row's inputs: divides GEMV_SIMDS */
 #define GEMV_CONSTANTS      3
