@@ -354,7 +354,7 @@ static void commands_in_flight_are_ordered_by_the_fence(void **state) {
         encode_add(*slot, p, a, one, a); /* a += 1 */
         mtl_commit(*slot);
     }
-    assert_float_equal(value_at(a, 7), 8 + ROUNDS, 0);
+    assert_float_equal(value_at(a, 7), (float)(8 + ROUNDS), 0);
     mtl_pipeline_destroy(p);
     mtl_buffer_destroy(device, a);
     mtl_buffer_destroy(device, one);
