@@ -71,7 +71,9 @@ static uint32_t segment_name(const struct graph *g, struct msl_range range) {
     const struct msl_token *at = g->u->tokens.at;
     size_t i = range.from;
     while (i < range.to) {
-        if (msl_token_is(&at[i], "template") && msl_token_is(&at[i + 1], "<"))
+        if (msl_token_is(&at[i], "template") && !msl_token_is(&at[i + 1], "<"))
+            return NO_ID; /* an instantiation */
+        if (msl_token_is(&at[i], "template"))
             i = msl_skip_bracket(g->u, i + 1);
         else if (msl_token_is(&at[i], "[["))
             i = msl_skip_bracket(g->u, i);
