@@ -88,7 +88,7 @@ static double fit_line(const float *x, const int32_t *q, double sum_x, double *s
 static float flat_minimum(const float *x) {
     float sum = 0;
     for (int j = 0; j < MIN_GROUP; j++) sum += x[j];
-    return sum < 0 ? -sum / MIN_GROUP : 0;
+    return sum < 0 ? -sum / (float)MIN_GROUP : 0;
 }
 
 static void choose_line(const float *x, int q_max, float *scale_out, float *minimum_out) {
@@ -149,8 +149,9 @@ static bool make_lines(const float *src, int q_max, uint8_t *dst, int32_t *q) {
     uint32_t scale_bits[N_GROUPS], minimum_bits[N_GROUPS];
     for (int g = 0; g < N_GROUPS; g++)
         choose_line(src + g * MIN_GROUP, q_max, &scales[g], &minimums[g]);
-    if (!store_unit(find_largest(scales, N_GROUPS) / SCALE_MAX, dst, &d)) return false;
-    if (!store_unit(find_largest(minimums, N_GROUPS) / SCALE_MAX, dst + 2, &dmin)) return false;
+    if (!store_unit(find_largest(scales, N_GROUPS) / (float)SCALE_MAX, dst, &d)) return false;
+    if (!store_unit(find_largest(minimums, N_GROUPS) / (float)SCALE_MAX, dst + 2, &dmin))
+        return false;
     for (int g = 0; g < N_GROUPS; g++) {
         scale_bits[g] = round_ratio(scales[g], d, SCALE_MAX);
         if (!scale_bits[g]) minimums[g] = flat_minimum(src + g * MIN_GROUP);
