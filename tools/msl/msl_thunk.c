@@ -22,11 +22,14 @@ static void write_plain(struct msl_unit *u, size_t i) {
     buf_append(u->out, u->tokens.at[i].text, u->tokens.at[i].len);
 }
 
-/* A range on one line. */
+/* A range on one line; a space where two words, or two that could be one sign, would touch. */
 static void write_flat(struct msl_unit *u, struct msl_range range) {
+    const struct msl_token *at = u->tokens.at;
     for (size_t i = range.from; i < range.to; i++) {
+        if (i > range.from &&
+            (at[i].kind == MSL_TOKEN_PUNCT) == (at[i - 1].kind == MSL_TOKEN_PUNCT))
+            buf_append_char(u->out, ' ');
         write_plain(u, i);
-        if (i + 1 < range.to) buf_append_char(u->out, ' ');
     }
 }
 

@@ -9,9 +9,8 @@
 
 #include "radish.h"
 
-#define MSL_TOKENS_MAX  (4u << 20)
-#define MSL_SOURCE_MAX  (64u << 20)
-#define MSL_PUNCT_BYTES 3u
+#define MSL_TOKENS_MAX (4u << 20)
+#define MSL_SOURCE_MAX (64u << 20)
 
 enum msl_token_kind {
     MSL_TOKEN_END, /* one, the last: nothing need ask whether there is a next token */

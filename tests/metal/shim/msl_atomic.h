@@ -5,9 +5,7 @@
 namespace metal {
 enum memory_order { memory_order_relaxed };
 
-template <class T> struct atomic {
-    T value;
-};
+template <class T> struct atomic { T value; };
 typedef atomic<uint> atomic_uint;
 typedef atomic<int> atomic_int;
 typedef atomic<float> atomic_float; /* in device memory, Metal 3 */
@@ -41,8 +39,7 @@ template <class P> inline auto msl_load(P a) {
 template <class P> inline auto atomic_load_explicit(P a, memory_order) {
     return msl_load(a);
 }
-template <class P>
-inline void atomic_store_explicit(P a, decltype(a->value + 0) x, memory_order) {
+template <class P> inline void atomic_store_explicit(P a, decltype(a->value + 0) x, memory_order) {
     (void)msl_exchange(a, x);
 }
 template <class P>
@@ -87,6 +84,6 @@ inline bool atomic_compare_exchange_weak_explicit(P a, E expected, decltype(a->v
                                      __ATOMIC_RELAXED);
 #endif
 }
-}
+} // namespace metal
 
 #endif

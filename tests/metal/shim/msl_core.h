@@ -31,16 +31,17 @@ template <int K> struct Small {
     template <int J, class = std::enable_if_t<J != K>> explicit Small(Small<J> x);
     operator float() const;
 };
-#define MSL_NONE(op)                                                                               \
-    template <int J, int K> void operator op(Small<J>, Small<K>) = delete;
-MSL_NONE(+) MSL_NONE(-) MSL_NONE(*) MSL_NONE(/)
-MSL_NONE(<) MSL_NONE(>) MSL_NONE(<=) MSL_NONE(>=) MSL_NONE(==) MSL_NONE(!=)
+#define MSL_NONE(op) template <int J, int K> void operator op(Small<J>, Small<K>) = delete;
+MSL_NONE(+)
+MSL_NONE(-) MSL_NONE(*) MSL_NONE(/) MSL_NONE(<) MSL_NONE(>) MSL_NONE(<=) MSL_NONE(>=) MSL_NONE(==)
+    MSL_NONE(!=)
 #undef MSL_NONE
-template <int K, class A> void operator+=(Small<K> &, A) = delete;
+        template <int K, class A>
+        void operator+=(Small<K> &, A) = delete;
 template <int K, class A> void operator-=(Small<K> &, A) = delete;
 template <int K, class A> void operator*=(Small<K> &, A) = delete;
 template <int K, class A> void operator/=(Small<K> &, A) = delete;
-}
+} // namespace msl
 typedef msl::Small<0> half;
 typedef msl::Small<1> bfloat;
 #else
@@ -53,9 +54,7 @@ typedef half float16_t;
 /* ---- vectors ---- */
 
 namespace msl {
-template <class T, int N> struct vector_of {
-    typedef T type __attribute__((ext_vector_type(N)));
-};
+template <class T, int N> struct vector_of { typedef T type __attribute__((ext_vector_type(N))); };
 #ifdef MSL_LINT
 template <int K, int N> struct vector_of<Small<K>, N> {
     struct alignas(N == 2 ? 4 : 8) type {
@@ -70,7 +69,7 @@ template <class V> struct element {
     typedef V type;
     static constexpr int n = 1;
 };
-}
+} // namespace msl
 
 #define MSL_VECTOR(T, N)                                                                           \
     typedef msl::vector_of<T, N>::type T##N;                                                       \
@@ -79,13 +78,13 @@ template <class V> struct element {
         static constexpr int n = N;                                                                \
     };
 #define MSL_VECTORS(T) MSL_VECTOR(T, 2) MSL_VECTOR(T, 3) MSL_VECTOR(T, 4)
-MSL_VECTORS(float) MSL_VECTORS(half) MSL_VECTORS(bfloat)
-MSL_VECTORS(int) MSL_VECTORS(uint) MSL_VECTORS(short) MSL_VECTORS(ushort)
-MSL_VECTORS(char) MSL_VECTORS(uchar) MSL_VECTORS(long) MSL_VECTORS(ulong)
-MSL_VECTORS(bool)
+MSL_VECTORS(float)
+MSL_VECTORS(half) MSL_VECTORS(bfloat) MSL_VECTORS(int) MSL_VECTORS(uint) MSL_VECTORS(short)
+    MSL_VECTORS(ushort) MSL_VECTORS(char) MSL_VECTORS(uchar) MSL_VECTORS(long) MSL_VECTORS(ulong)
+        MSL_VECTORS(bool)
 #undef MSL_VECTORS
 #undef MSL_VECTOR
-typedef float packed_float2 __attribute__((ext_vector_type(2), aligned(4)));
+            typedef float packed_float2 __attribute__((ext_vector_type(2), aligned(4)));
 typedef float packed_float4 __attribute__((ext_vector_type(4), aligned(4)));
 typedef uint packed_uint2 __attribute__((ext_vector_type(2), aligned(4)));
 typedef uint packed_uint4 __attribute__((ext_vector_type(4), aligned(4)));
@@ -130,13 +129,13 @@ template <class V, class A, class B, class... R> inline V msl_make(A a, B b, R..
 /* ---- address spaces ---- */
 
 #if defined(MSL_CHECK)
-#define MSL_device              __attribute__((address_space(1)))
-#define MSL_constant            const __attribute__((address_space(2)))
-#define MSL_threadgroup         __attribute__((address_space(3)))
-#define MSL_SHARED(type, name)  extern __attribute__((address_space(3))) type name
+#define MSL_device             __attribute__((address_space(1)))
+#define MSL_constant           const __attribute__((address_space(2)))
+#define MSL_threadgroup        __attribute__((address_space(3)))
+#define MSL_SHARED(type, name) extern __attribute__((address_space(3))) type name
 #else
 #define MSL_device
-#define MSL_constant            const
+#define MSL_constant const
 #define MSL_threadgroup
 #define MSL_SHARED(type, name)                                                                     \
     static char name##_key;                                                                        \
@@ -236,11 +235,11 @@ struct Constant {
              msl_type type);
 };
 bool is_constant_set(const void *value);
-int constant_probe(); /* never defined: what is only checked is never run */
+int constant_probe();                   /* never defined: what is only checked is never run */
 template <long I> struct ConstantIndex; /* two constants of one index do not compile */
 
 void *shared_variable(const void *key, size_t bytes);
-}
+} // namespace msl
 
 #define MSL_INDEX_ONCE(index)                                                                      \
     template <> struct msl::ConstantIndex<(index)> {};

@@ -120,4 +120,4 @@ void fiber_entered(Fiber &main) {
     __sanitizer_finish_switch_fiber(nullptr, &main.asan_bottom, &main.asan_bytes);
 #endif
 }
-}
+} // namespace msl

@@ -10,16 +10,16 @@ namespace msl {
 float fast_trig(float exact, float error_max);
 
 template <class V> inline constexpr bool is_vector = (element<V>::n > 1);
-template <class V> inline constexpr bool is_float =
-    std::is_same_v<typename element<V>::type, float> ||
-    std::is_same_v<typename element<V>::type, half> ||
-    std::is_same_v<typename element<V>::type, bfloat>;
+template <class V>
+inline constexpr bool is_float = std::is_same_v<typename element<V>::type, float> ||
+                                 std::is_same_v<typename element<V>::type, half> ||
+                                 std::is_same_v<typename element<V>::type, bfloat>;
 /* f of every element. */
 template <class V, class F> inline V each(V v, F f) {
     for (int i = 0; i < element<V>::n; i++) v[i] = f(v[i]);
     return v;
 }
-}
+} // namespace msl
 
 namespace metal {
 #define MSL_MATH1(name, expression)                                                                \
@@ -201,7 +201,7 @@ using metal::sincos;
 inline float divide(float a, float b) {
     return a / b;
 }
-}
+} // namespace precise
 namespace fast {
 MSL_MATHS
 MSL_MATH1(sin, msl::fast_trig(__builtin_sinf(x), 1.0f / 8192))
@@ -216,7 +216,7 @@ using metal::pow;
 inline float divide(float a, float b) {
     return a / b;
 }
-}
+} // namespace fast
 #undef MSL_MATH1
 #undef MSL_MATHS
 
@@ -257,7 +257,7 @@ template <> struct numeric_limits<int> {
         return -0x7fffffff - 1;
     }
 };
-}
+} // namespace metal
 
 template <class D, class S> inline D as_type(S s) {
     static_assert(sizeof(D) == sizeof(S), "as_type keeps the size");
@@ -271,20 +271,20 @@ using ::as_type;
 
 #define METAL_FUNC inline __attribute__((always_inline))
 #undef INFINITY
-#define INFINITY   __builtin_inff()
+#define INFINITY __builtin_inff()
 #undef NAN
-#define NAN        __builtin_nanf("")
-#define M_PI_F     3.14159265358979323846f
-#define M_1_PI_F   0.318309886183790671538f
-#define M_2_PI_F   0.636619772367581343076f
-#define M_SQRT2_F  1.41421356237309504880f
-#define M_LOG2E_F  1.44269504088896340736f
-#define M_LN2_F    0.693147180559945309417f
-#define FLT_MAX    3.402823466e+38f
-#define FLT_MIN    1.17549435e-38f
+#define NAN         __builtin_nanf("")
+#define M_PI_F      3.14159265358979323846f
+#define M_1_PI_F    0.318309886183790671538f
+#define M_2_PI_F    0.636619772367581343076f
+#define M_SQRT2_F   1.41421356237309504880f
+#define M_LOG2E_F   1.44269504088896340736f
+#define M_LN2_F     0.693147180559945309417f
+#define FLT_MAX     3.402823466e+38f
+#define FLT_MIN     1.17549435e-38f
 #define FLT_EPSILON 1.1920929e-7f
-#define INT_MAX    0x7fffffff
-#define INT_MIN    (-0x7fffffff - 1)
-#define UINT_MAX   0xffffffffu
+#define INT_MAX     0x7fffffff
+#define INT_MIN     (-0x7fffffff - 1)
+#define UINT_MAX    0xffffffffu
 
 #endif

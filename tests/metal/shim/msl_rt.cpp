@@ -115,9 +115,9 @@ struct Job {
 
 struct Worker {
     msl::Fiber main;
-    std::vector<Thread> threads;      /* [n_threads] grown to the largest threadgroup */
-    std::vector<msl::Meeting> simd;   /* [n_threads / 32] */
-    std::vector<uint32_t> order;      /* of threads; SIMD-groups stay together */
+    std::vector<Thread> threads;    /* [n_threads] grown to the largest threadgroup */
+    std::vector<msl::Meeting> simd; /* [n_threads / 32] */
+    std::vector<uint32_t> order;    /* of threads; SIMD-groups stay together */
     std::vector<Shared> variables;
     msl::Arguments arguments;
     Job *job;
@@ -391,7 +391,8 @@ void work(Worker &w, Job &job) {
     w.arguments = {};
     for (uint32_t i = 0; i < MSL_BINDINGS; i++) {
         w.arguments.buffers[i] = run.buffers[i];
-        if (run.shared_bytes[i]) w.arguments.shared[i] = aligned_alloc(16, (run.shared_bytes[i] + 15u) & ~15u);
+        if (run.shared_bytes[i])
+            w.arguments.shared[i] = aligned_alloc(16, (run.shared_bytes[i] + 15u) & ~15u);
     }
     set_flush(job.options.is_flushing);
     for (uint64_t n; !job.is_bad && (n = job.next++) < job.n_groups_all;) {
@@ -411,8 +412,8 @@ struct Pool {
     std::mutex lock;
     std::condition_variable wake, done;
     Job *job;
-    uint64_t n_jobs;      /* given out */
-    unsigned n_wanted;    /* workers of this job, the caller among them */
+    uint64_t n_jobs;   /* given out */
+    unsigned n_wanted; /* workers of this job, the caller among them */
     unsigned n_running;
     Worker workers[WORKERS_MAX];
     unsigned n_started = 1;
@@ -441,7 +442,8 @@ void serve(Pool &p, unsigned me) {
 
 void run_job(Job &job) {
     Pool &p = pool();
-    uint64_t n_threads = job.n_groups_all * job.run->group[0] * job.run->group[1] * job.run->group[2];
+    uint64_t n_threads =
+        job.n_groups_all * job.run->group[0] * job.run->group[1] * job.run->group[2];
     unsigned n = job.options.n_workers;
     if (n > job.n_groups_all) n = (unsigned)job.n_groups_all;
     if (n_threads < 256) n = 1; /* waking somebody takes longer */
@@ -580,7 +582,7 @@ bool give_fault(const char *fault, char *out, size_t bytes) {
     return false;
 }
 
-}
+} // namespace
 
 /* ---- what kernels call ---- */
 
@@ -666,7 +668,7 @@ float fast_trig(float exact, float error_max) {
     memcpy(&bits, &exact, sizeof bits);
     return exact + (bits * 2654435761u >> 31 ? error_max : -error_max);
 }
-}
+} // namespace msl
 
 /* ---- what the stand-in calls ---- */
 

@@ -44,10 +44,10 @@ enum msl_binding_kind { MSL_BINDING_BUFFER, MSL_BINDING_SHARED };
 /* An argument of a kernel that has an index. */
 struct msl_binding {
     enum msl_binding_kind kind;
-    uint32_t index;     /* [[buffer(index)]] or [[threadgroup(index)]] */
-    bool is_reference;  /* constant args &a */
-    bool is_read_only;  /* const or constant */
-    uint32_t align;     /* of what it points to, bytes */
+    uint32_t index;    /* [[buffer(index)]] or [[threadgroup(index)]] */
+    bool is_reference; /* constant args &a */
+    bool is_read_only; /* const or constant */
+    uint32_t align;    /* of what it points to, bytes */
     const char *name;
 };
 
@@ -80,7 +80,8 @@ size_t msl_kernel_count(void);
 const struct msl_kernel *msl_kernel_at(size_t i);
 
 /* What making a pipeline checks: every constant is one of the kernel's file, has its type, and
- * every function constant that the kernel uses has a value. False: reason_out says what is wrong. */
+ * every function constant that the kernel uses has a value. False: reason_out says what is wrong.
+ */
 bool msl_kernel_check(const struct msl_kernel *kernel, const struct msl_constant *constants,
                       uint32_t n_constants, char *reason_out, size_t reason_bytes);
 /* Static threadgroup memory of the kernel, as far as a run has shown it. */
@@ -92,8 +93,8 @@ struct msl_run {
     uint32_t n_constants;
     bool is_by_threads; /* grid counts threads (ragged edges are cut), else threadgroups */
     uint32_t grid[3];
-    uint32_t group[3];              /* threads of a threadgroup */
-    void *buffers[MSL_BINDINGS];    /* host addresses, NULL where nothing is bound */
+    uint32_t group[3];           /* threads of a threadgroup */
+    void *buffers[MSL_BINDINGS]; /* host addresses, NULL where nothing is bound */
     uint32_t shared_bytes[MSL_BINDINGS];
 };
 

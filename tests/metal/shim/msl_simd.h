@@ -89,7 +89,7 @@ template <class T> inline Meeting &bring(Operation op, Site site, const T &x) {
     static_assert(!std::is_same_v<T, bfloat>, "bfloat has no SIMD-group functions");
     return meet(op, site, &x, sizeof x);
 }
-}
+} // namespace msl
 
 namespace metal {
 enum class mem_flags : uint {
@@ -233,7 +233,8 @@ typedef simdgroup_matrix<float, 8, 8> simdgroup_float8x8;
 typedef simdgroup_matrix<half, 8, 8> simdgroup_half8x8;
 typedef simdgroup_matrix<bfloat, 8, 8> simdgroup_bfloat8x8;
 
-template <class T, int R, int C> inline simdgroup_matrix<T, R, C> make_filled_simdgroup_matrix(T v) {
+template <class T, int R, int C>
+inline simdgroup_matrix<T, R, C> make_filled_simdgroup_matrix(T v) {
     simdgroup_matrix<T, R, C> m;
     m.e[0] = m.e[1] = v;
     return m;
@@ -293,6 +294,6 @@ inline void simdgroup_multiply(simdgroup_matrix<D, 8, 8> &d, simdgroup_matrix<A,
     simdgroup_multiply_accumulate(d, a, b, make_filled_simdgroup_matrix<float, 8, 8>(0.0f), site);
 }
 #undef MSL_SITE
-}
+} // namespace metal
 
 #endif
