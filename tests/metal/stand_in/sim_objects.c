@@ -70,6 +70,10 @@ void sim_retain(struct sim_object *o) {
 }
 
 void sim_release(struct sim_object *o) {
+    if (!sim_is_alive(o, 0)) {
+        sim_fault("over-release: an object that still is of use has been released to the end");
+        return;
+    }
     if (atomic_fetch_sub(&o->n_refs, 1) > 1) return;
     if (o->n_flights > 0)
         sim_fault("a %s is released while a command buffer that names it has not finished",

@@ -101,12 +101,15 @@ void sim_fault(const char *fmt, ...) {
     char text[TEXT_BYTES];
     va_list args;
     sim_settings();
+    pthread_mutex_lock(&lock);
+    const unsigned n = n_faults++;
+    pthread_mutex_unlock(&lock);
+    if (n >= TEXTS_KEPT) return; /* one mistake is made in every step */
     va_start(args, fmt);
     say("fault", fmt, args, text);
     va_end(args);
     pthread_mutex_lock(&lock);
-    if (n_faults < TEXTS_KEPT) memcpy(texts[n_faults], text, sizeof text);
-    n_faults++;
+    memcpy(texts[n], text, sizeof text);
     pthread_mutex_unlock(&lock);
 }
 
