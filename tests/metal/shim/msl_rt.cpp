@@ -607,8 +607,9 @@ Register::Register(const msl_kernel &kernel, Thunk thunk, const void *const *use
 
 Constant::Constant(const char *name, const char *file, uint32_t index, void *value, size_t bytes,
                    msl_type type) {
+    /* A constant of a header is one in each file that includes it. */
     for (const Value &v : values())
-        if (v.index == index)
+        if (v.index == index && (strcmp(v.name, name) || strcmp(v.file, file)))
             fprintf(stderr, "msl: function constant %u is %s of %s and %s of %s\n", index, v.name,
                     base_name(v.file), name, base_name(file));
     values().push_back({name, file, index, value, bytes, type, false});
