@@ -184,13 +184,8 @@ bool kv_f32_attention__metal_make(struct metal_device *d, const struct kernel_sh
                                           .kv_dtype = shape->kv_dtype,
                                           .has_soft_cap = shape->has_soft_cap};
     const uint32_t dim = max_u32(heads.head_dim, heads.v_head_dim);
-    if (!heads.head_dim || !heads.v_head_dim || dim > METAL_HEAD_DIM_MAX) {
+    if (dim > METAL_HEAD_DIM_MAX) {
         snprintf(reason_out, reason_bytes, "head_dim %u is above %d", dim, METAL_HEAD_DIM_MAX);
-        return false;
-    }
-    if (!heads.n_kv_heads || !heads.n_heads || heads.n_heads % heads.n_kv_heads) {
-        snprintf(reason_out, reason_bytes, "%u heads cannot share %u KV heads evenly",
-                 heads.n_heads, heads.n_kv_heads);
         return false;
     }
     struct attention_pipelines p;
