@@ -68,8 +68,9 @@ struct layout {
 
 /* A step that was submitted. */
 struct flight {
-    const struct batch *batch;       /* borrowed */
-    const struct sample_draw *draws; /* borrowed, or NULL */
+    const struct batch *batch;       /* borrowed until it was waited for */
+    const struct sample_draw *draws; /* likewise, or NULL */
+    uint32_t n_logits_rows;
 };
 
 struct runner {
@@ -386,9 +387,10 @@ static void check_row(const struct runner *runner, const struct batch *batch,
     if (id >= 0)
         RADISH_INVARIANT((uint32_t)id < runner->config->n_vocab, "row %u is token %d", row, id);
     else
-        RADISH_INVARIANT(before->draws && (uint32_t)(-1 - id) < before->batch->n_logits_rows &&
-                             !before->draws[-1 - id].is_off,
-                         "row %u names logits row %d, from which nothing is drawn", row, -1 - id);
+        RADISH_INVARIANT(
+            before->draws && (uint32_t)(-1 - id) < before->n_logits_rows &&
+                (runner->n_waited == runner->n_submitted || !before->draws[-1 - id].is_off),
+            "row %u names logits row %d, from which nothing is drawn", row, -1 - id);
     RADISH_INVARIANT(batch->positions[row] >= 0 && (uint32_t)batch->positions[row] == position,
                      "row %u has position %d, its sequence says %u", row, batch->positions[row],
                      position);
@@ -643,7 +645,8 @@ enum radish_status runner_submit(struct runner *runner, const struct batch *batc
                      "%u steps are in flight", runner->n_steps_max);
     RADISH_INVARIANT(!draws || runner_can_draw(runner), "the device cannot draw");
     check_batch(runner, batch);
-    runner->flights[runner->n_submitted % runner->n_steps_max] = (struct flight){batch, draws};
+    runner->flights[runner->n_submitted % runner->n_steps_max] =
+        (struct flight){batch, draws, batch->n_logits_rows};
     RADISH_TRY(run_step(runner, runner->n_submitted));
     runner->n_submitted++;
     return RADISH_OK;
@@ -671,7 +674,7 @@ enum radish_status runner_wait(struct runner *runner) {
     }
     const uint64_t step = runner->n_waited++;
     const struct flight *flight = &runner->flights[step % runner->n_steps_max];
-    runner->n_logits_rows = flight->batch->n_logits_rows;
+    runner->n_logits_rows = flight->n_logits_rows;
     if (flight->draws)
         device->ops->download(device, runner->tokens, step_part_of(runner, step, PART_TOKENS),
                               runner->n_logits_rows * sizeof *runner->tokens);

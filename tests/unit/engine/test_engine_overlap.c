@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { CLIENTS = 20, N_PROMPT_MAX = 70, N_NEW = 70 };
+enum { CLIENTS = 20, N_PROMPT_MAX = 70, N_NEW = 90 };
 
 static struct radish_model *model;
 static struct radish_engine *engine;
@@ -264,7 +264,7 @@ static void run_history(uint32_t round, struct radish_engine_info *info_out) {
                                            .delay_us_max = 200 * (round % 3),
                                            .give_up_1_in = round % 2 ? 0 : 40,
                                            .on_step = check_step};
-    open_engine("cpu-async", 256 + 30 * (round % 4), false, &plan);
+    open_engine("cpu-async", 256 + 10 * (round % 4), false, &plan);
     uint64_t n = 0;
     for (uint32_t i = 0; i < CLIENTS; i++)
         clients[i]->abort_at_ids =

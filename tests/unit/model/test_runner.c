@@ -127,24 +127,54 @@ static void test_a_row_without_slot_reads_the_cache_and_writes_nothing(void **st
     session_close(&session);
 }
 
-static void test_a_negative_id_is_what_that_row_sampled(void **state) {
+/* Draws id 70 + row; the last row of a step that is drawn from is 72. */
+static void draw_by_row(struct device *device, const struct sample_rows_args *args) {
+    (void)device;
+    for (uint32_t row = 0; row < args->n_rows; row++)
+        args->tokens[row] = args->draws[row].is_off ? -1 : 70 + (int32_t)row;
+}
+
+/* The CPU, with an operation that samples. */
+static void open_drawing_model(struct device_vtable *ops, struct session *session) {
+    struct radish_error err;
+    const struct runner_options options = {.tokens_max = N_TOKENS,
+                                           .seqs_max = 1,
+                                           .logits_rows_max = N_TOKENS,
+                                           .context_tokens = 64,
+                                           .n_slots = 64,
+                                           .kv_dtype = RADISH_DTYPE_F32};
+    open_model("llama", RADISH_PRECISION_EXACT, session);
+    runner_destroy(session->runner);
+    *ops = *session->device->ops;
+    ops->sample = draw_by_row;
+    session->device->ops = ops;
+    if (runner_create(&session->config, session->weights, session->device, &options,
+                      &session->runner, &err) != RADISH_OK)
+        fail_msg("%s", err.msg);
+}
+
+static void test_a_negative_id_is_what_was_drawn_from_that_row(void **state) {
     (void)state;
     struct session session;
+    struct device_vtable ops;
     struct one one;
-    open_model("llama", RADISH_PRECISION_EXACT, &session);
+    struct sample_draw draws[3] = {{.is_off = 1}, {.top_k = 1}, {.top_k = 1}};
+    open_drawing_model(&ops, &session);
     size_t bytes = session.config.n_vocab * sizeof(float);
     fill_one(&one, 0, 8, 3);
     must_step(&session, &one);
     fill_one(&one, 8, 1, 1);
-    one.token_ids[0] = 77;
+    one.token_ids[0] = 72;
     float *wanted = malloc(bytes);
     assert_non_null(wanted);
     memcpy(wanted, must_step(&session, &one), bytes);
 
     fill_one(&one, 0, 8, 3);
-    must_step(&session, &one);
-    runner_set_sampled(session.runner, 1, 300);
-    runner_set_sampled(session.runner, 2, 77);
+    assert_int_equal(runner_submit(session.runner, &one.batch, draws), RADISH_OK);
+    assert_int_equal(runner_wait(session.runner), RADISH_OK);
+    assert_int_equal(runner_token(session.runner, 0), -1);
+    assert_int_equal(runner_token(session.runner, 1), 71);
+    assert_int_equal(runner_token(session.runner, 2), 72);
     fill_one(&one, 8, 1, 1);
     one.token_ids[0] = -1 - 2;
     assert_memory_equal(must_step(&session, &one), wanted, bytes);
@@ -544,7 +574,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_flipped_bit_of_a_cached_slot_changes_the_logits),
         cmocka_unit_test(test_a_row_without_slot_reads_the_cache_and_writes_nothing),
-        cmocka_unit_test(test_a_negative_id_is_what_that_row_sampled),
+        cmocka_unit_test(test_a_negative_id_is_what_was_drawn_from_that_row),
         cmocka_unit_test(test_only_the_rows_asked_for_get_logits_and_they_are_the_same),
         cmocka_unit_test(test_slots_used_before_leave_no_trace),
         cmocka_unit_test(test_a_wrong_batch_stops_the_process),
