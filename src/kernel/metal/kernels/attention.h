@@ -4,6 +4,7 @@
 #define KERNEL_METAL_ATTENTION_H
 
 #include "attention_args.h"
+#include "unroll.h"
 
 constant uint ATTN_HEAD_DIM [[function_constant(ATTENTION_CONSTANT_HEAD_DIM)]];
 constant uint ATTN_V_HEAD_DIM [[function_constant(ATTENTION_CONSTANT_V_HEAD_DIM)]];
@@ -12,14 +13,6 @@ constant bool ATTN_HAS_SOFT_CAP [[function_constant(ATTENTION_CONSTANT_HAS_SOFT_
 /* "No key yet" instead of -infinity: all arithmetic stays finite, so it holds under fast math, too.
  */
 #define ATTN_LOWEST (-1e30f)
-
-/* Before loops over matrices, so that they can be registers. Where Linux plays the kernels on its
- * CPU it would only be the compiler's time. */
-#ifdef __linux__
-#define ATTN_UNROLL
-#else
-#define ATTN_UNROLL _Pragma("clang loop unroll(full)")
-#endif
 
 static float attn_bend(float score, float score_scale) {
     return ATTN_HAS_SOFT_CAP ? metal::precise::tanh(score) * score_scale : score;

@@ -117,10 +117,10 @@ static void attn_scores(thread const attn_matrix *q_parts, const device float *q
     const uint width = attn_width(ATTN_HEAD_DIM) + ATTN_TILE_PAD;
     for (int i = 0; i < ATTN_KEY_MATRICES; i++)
         s[i] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
-    ATTN_UNROLL for (int j = 0; j < COLS; j++) {
+    METAL_UNROLL for (int j = 0; j < COLS; j++) {
         if (uint(j) * 8 >= ATTN_HEAD_DIM) break;
         const attn_matrix part = COLS > 16 ? attn_load_q(q, j, rows, q_scale) : q_parts[j];
-        ATTN_UNROLL for (int i = 0; i < ATTN_KEY_MATRICES; i++) {
+        METAL_UNROLL for (int i = 0; i < ATTN_KEY_MATRICES; i++) {
             if (uint(i) * 8 >= ATTN_TILE_KEYS) break;
             /* K transposed: the matrix's row is the head's number, its column the key. */
             const threadgroup T *from = k_tile + (i * 8 + rows.col) * width + j * 8 + rows.row;
@@ -137,7 +137,7 @@ static void attn_scores(thread const attn_matrix *q_parts, const device float *q
 static float attn_softmax(constant attention_numbers &a, uint t, thread attn_rows &rows,
                           thread attn_matrix *s) {
     float top = rows.top;
-    ATTN_UNROLL for (int i = 0; i < ATTN_KEY_MATRICES; i++) {
+    METAL_UNROLL for (int i = 0; i < ATTN_KEY_MATRICES; i++) {
         if (uint(i) * 8 >= ATTN_TILE_KEYS) break;
         for (uint e = 0; e < 2; e++) {
             const uint key = t + i * 8 + rows.col + e;
@@ -153,7 +153,7 @@ static float attn_softmax(constant attention_numbers &a, uint t, thread attn_row
     const float keep = exp2(rows.top - top);
     rows.top = top;
     rows.sum *= keep;
-    ATTN_UNROLL for (int i = 0; i < ATTN_KEY_MATRICES; i++) {
+    METAL_UNROLL for (int i = 0; i < ATTN_KEY_MATRICES; i++) {
         if (uint(i) * 8 >= ATTN_TILE_KEYS) break;
         for (uint e = 0; e < 2; e++) {
             const float score = s[i].thread_elements()[e];
@@ -170,11 +170,11 @@ template <typename T, int COLS>
 static void attn_values(thread const attn_matrix *p, const threadgroup T *v_tile, float keep,
                         thread const attn_rows &rows, thread attn_matrix *acc) {
     const uint width = attn_width(ATTN_V_HEAD_DIM) + ATTN_TILE_PAD;
-    ATTN_UNROLL for (int j = 0; j < COLS; j++) {
+    METAL_UNROLL for (int j = 0; j < COLS; j++) {
         if (uint(j) * 8 >= ATTN_V_HEAD_DIM) break;
         acc[j].thread_elements()[0] *= keep;
         acc[j].thread_elements()[1] *= keep;
-        ATTN_UNROLL for (int i = 0; i < ATTN_KEY_MATRICES; i++) {
+        METAL_UNROLL for (int i = 0; i < ATTN_KEY_MATRICES; i++) {
             if (uint(i) * 8 >= ATTN_TILE_KEYS) break;
             const threadgroup T *from = v_tile + (i * 8 + rows.row) * width + j * 8 + rows.col;
             attn_matrix v;
@@ -229,7 +229,7 @@ kernel void attn_prefill(constant attention_numbers &a [[buffer(0)]],
 
     attn_matrix q_parts[COLS > 16 ? 1 : COLS];
     attn_matrix acc[COLS];
-    ATTN_UNROLL for (int j = 0; j < COLS; j++) {
+    METAL_UNROLL for (int j = 0; j < COLS; j++) {
         acc[j] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
         if (COLS <= 16) q_parts[COLS > 16 ? 0 : j] = attn_load_q(row_q, j, rows, a.q_scale);
     }
@@ -254,7 +254,7 @@ kernel void attn_prefill(constant attention_numbers &a [[buffer(0)]],
     const float sum = half_sum + simd_shuffle_xor(half_sum, 8);
     if (!rows.is_there) return;
     device float *to = out + row * a.out_stride + ulong(group.x) * ATTN_V_HEAD_DIM;
-    ATTN_UNROLL for (int j = 0; j < COLS; j++) {
+    METAL_UNROLL for (int j = 0; j < COLS; j++) {
         for (uint e = 0; e < 2; e++) {
             const uint d = j * 8 + rows.col + e;
             if (d < ATTN_V_HEAD_DIM) to[d] = acc[j].thread_elements()[e] / sum;

@@ -35,6 +35,7 @@
 using namespace metal;
 
 #include "quants.h"
+#include "unroll.h"
 
 /* Where run `run` (8 inputs) of a row begins in a tile of 8 x 8 blocks, GEMM_IN wide. */
 static inline uint gemm_place(uint row, uint run) {
@@ -43,6 +44,7 @@ static inline uint gemm_place(uint row, uint run) {
 
 template <typename S>
 static inline void gemm_put(threadgroup S *to, float4 low, float4 high) {
+    METAL_UNROLL
     for (uint i = 0; i < 4; i++) {
         to[i] = S(low[i]);
         to[i + 4] = S(high[i]);
@@ -91,7 +93,9 @@ kernel void gemm(constant matmul_sizes &sizes [[buffer(0)]],
     const uint at_n = simd % 2 * 32, at_r = simd / 2 * 16;
 
     simdgroup_matrix<float, 8, 8> sums[2][4];
+    METAL_UNROLL
     for (uint i = 0; i < 2; i++)
+        METAL_UNROLL
         for (uint j = 0; j < 4; j++) sums[i][j] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
     for (uint k = 0; k < sizes.n_in; k += GEMM_IN) {
         const uint k_w = k + t % 2 * 16;
@@ -102,17 +106,23 @@ kernel void gemm(constant matmul_sizes &sizes [[buffer(0)]],
         for (uint run = 0; run < GEMM_IN / 8; run++) {
             simdgroup_matrix<float, 8, 8> a[2];
             simdgroup_matrix<S, 8, 8> b[4];
+            METAL_UNROLL
             for (uint i = 0; i < 2; i++)
                 simdgroup_load(a[i], tile_x + gemm_place(at_r + i * 8, run), 8);
+            METAL_UNROLL
             for (uint j = 0; j < 4; j++)
                 simdgroup_load(b[j], tile_w + gemm_place(at_n + j * 8, run), 8, ulong2(0, 0), true);
+            METAL_UNROLL
             for (uint i = 0; i < 2; i++)
+                METAL_UNROLL
                 for (uint j = 0; j < 4; j++)
                     simdgroup_multiply_accumulate(sums[i][j], a[i], b[j], sums[i][j]);
         }
         threadgroup_barrier(mem_flags::mem_threadgroup);
     }
+    METAL_UNROLL
     for (uint i = 0; i < 2; i++)
+        METAL_UNROLL
         for (uint j = 0; j < 4; j++)
             simdgroup_store(sums[i][j], tile_y + (at_r + i * 8) * GEMM_OUT + at_n + j * 8,
                             GEMM_OUT);

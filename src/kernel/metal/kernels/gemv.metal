@@ -35,10 +35,18 @@
 using namespace metal;
 
 #include "quants.h"
+#include "unroll.h"
 
 constant uint GEMV_OUT [[function_constant(GEMV_CONSTANT_OUT)]];
 constant uint GEMV_ROWS [[function_constant(GEMV_CONSTANT_ROWS)]];
 constant uint GEMV_SPLIT [[function_constant(GEMV_CONSTANT_SPLIT)]];
+
+/* Loops over what lives in registers have constant bounds: an array that is indexed by a variable
+ * would be put in memory, by a compiler that does not know the function constants yet. */
+#define GEMV_EACH(i, n, max)                                                                       \
+    METAL_UNROLL for (uint i = 0; i < max; i++) if (i < n)
+#define GEMV_EACH_OUT(o) GEMV_EACH(o, GEMV_OUT, GEMV_OUT_MAX)
+#define GEMV_EACH_ROW(r) GEMV_EACH(r, GEMV_ROWS, GEMV_ROWS_MAX)
 
 /* 16 inputs, of the two runs of a piece. */
 struct gemv_inputs {
@@ -95,25 +103,24 @@ static void gemv_pieces(constant matmul_sizes &sizes, const device float *x,
         const device float *inputs = x + block * W::BLOCK + j;
         if (GEMV_ROWS <= 2) {
             gemv_inputs in[2];
-            for (uint r = 0; r < GEMV_ROWS; r++)
+            GEMV_EACH(r, GEMV_ROWS, 2) {
                 in[r] = gemv_load(inputs + ulong(min(r, sizes.n_rows - 1)) * sizes.x_stride, gap);
-            for (uint o = 0; o < GEMV_OUT; o++) {
+            }
+            GEMV_EACH_OUT(o) {
                 const quant_run low = W::run(rows.of[o] + at, j);
                 const quant_run high = W::run(rows.of[o] + at, j + gap);
-                for (uint r = 0; r < GEMV_ROWS; r++)
-                    sums.of[o][r] += gemv_product<W>(low, high, in[r]);
+                GEMV_EACH(r, GEMV_ROWS, 2) { sums.of[o][r] += gemv_product<W>(low, high, in[r]); }
             }
         } else {
             quant_run low[GEMV_OUT_MAX], high[GEMV_OUT_MAX];
-            for (uint o = 0; o < GEMV_OUT; o++) {
+            GEMV_EACH_OUT(o) {
                 low[o] = W::run(rows.of[o] + at, j);
                 high[o] = W::run(rows.of[o] + at, j + gap);
             }
-            for (uint r = 0; r < GEMV_ROWS; r++) {
+            GEMV_EACH_ROW(r) {
                 const ulong row = min(r, sizes.n_rows - 1);
                 const gemv_inputs in = gemv_load(inputs + row * sizes.x_stride, gap);
-                for (uint o = 0; o < GEMV_OUT; o++)
-                    sums.of[o][r] += gemv_product<W>(low[o], high[o], in);
+                GEMV_EACH_OUT(o) { sums.of[o][r] += gemv_product<W>(low[o], high[o], in); }
             }
         }
     }
@@ -125,10 +132,11 @@ static void gemv_rest(constant matmul_sizes &sizes, const device float *x, threa
                       uint lane, thread gemv_sums &sums) {
     const uint k = sizes.n_in / 16 * 16 + lane;
     if (k >= sizes.n_in) return;
-    for (uint o = 0; o < GEMV_OUT; o++) {
+    GEMV_EACH_OUT(o) {
         const float weight = W::element(rows.of[o], k);
-        for (uint r = 0; r < GEMV_ROWS; r++)
+        GEMV_EACH_ROW(r) {
             sums.of[o][r] += weight * x[ulong(min(r, sizes.n_rows - 1)) * sizes.x_stride + k];
+        }
     }
 }
 
@@ -138,13 +146,14 @@ static float gemv_total(constant matmul_sizes &sizes, const device float *x, thr
                         threadgroup float *shared, uint simd, uint lane) {
     const uint part = simd % GEMV_SPLIT;
     gemv_sums sums;
-    for (uint o = 0; o < GEMV_OUT; o++)
-        for (uint r = 0; r < GEMV_ROWS; r++) sums.of[o][r] = 0.0f;
+    GEMV_EACH_OUT(o) {
+        GEMV_EACH_ROW(r) { sums.of[o][r] = 0.0f; }
+    }
     gemv_pieces<W>(sizes, x, rows, part * 32 + lane, GEMV_SPLIT * 32, sums);
     if (W::IS_PLAIN && part == 0) gemv_rest<W>(sizes, x, rows, lane, sums);
     float total = 0.0f;
-    for (uint o = 0; o < GEMV_OUT; o++) {
-        for (uint r = 0; r < GEMV_ROWS; r++) {
+    GEMV_EACH_OUT(o) {
+        GEMV_EACH_ROW(r) {
             const float sum = simd_sum(sums.of[o][r]);
             if (lane == o * GEMV_ROWS + r) total = sum;
         }
@@ -175,8 +184,9 @@ kernel void gemv(constant matmul_sizes &sizes [[buffer(0)]],
                  uint lane [[thread_index_in_simdgroup]]) {
     const uint first = gemv_first(group, simd, GEMV_OUT);
     gemv_rows rows;
-    for (uint o = 0; o < GEMV_OUT; o++)
+    GEMV_EACH_OUT(o) {
         rows.of[o] = w + ulong(min(first + o, sizes.n_out - 1)) * sizes.row_bytes;
+    }
     float total = gemv_total<W>(sizes, x, rows, shared, simd, lane);
     const uint n = first + lane / GEMV_ROWS, r = lane % GEMV_ROWS;
     if (simd % GEMV_SPLIT || lane >= GEMV_OUT * GEMV_ROWS || n >= sizes.n_out || r >= sizes.n_rows)
@@ -203,10 +213,9 @@ kernel void gemv_pair(constant matmul_sizes &sizes [[buffer(0)]],
                       uint lane [[thread_index_in_simdgroup]]) {
     const uint first = gemv_first(group, simd, GEMV_OUT / 2), last = sizes.n_out - 1;
     gemv_rows rows;
-    for (uint o = 0; o < GEMV_OUT; o += 2) {
+    GEMV_EACH_OUT(o) {
         const ulong at = ulong(min(first + o / 2, last)) * sizes.row_bytes;
-        rows.of[o] = w + at;
-        rows.of[o + 1] = w_up + at;
+        rows.of[o] = (o % 2 ? w_up : w) + at;
     }
     float total = gemv_total<W>(sizes, x, rows, shared, simd, lane);
     const uint o = lane / GEMV_ROWS, r = lane % GEMV_ROWS, n = first + o / 2;
