@@ -300,7 +300,7 @@ static void test_what_no_kernel_reads_is_refused_by_name(void **state) {
     assert_non_null(strstr(reason, "I32"));
     shape.weight_dtype = RADISH_DTYPE_BF16;
     for (enum kernel_op op = 0; op < KERNEL_OP_COUNT; op++) {
-        const bool is_cpus = op == KERNEL_OP_PREPARE || op == KERNEL_OP_MATMUL_GROUP;
+        const bool is_cpus = op == KERNEL_OP_PREPARE;
         const bool is_there = d->ops->supports(d, op, &shape, reason, sizeof reason);
         if (is_there == is_cpus) fail_msg("%s: %s", kernel_op_name(op), reason);
     }
@@ -665,10 +665,36 @@ static void test_two_steps_under_way_never_share_their_memory(void **state) {
     }
     assert_int_equal(d->ops->step_wait(d), RADISH_OK);
 
-    const size_t apart = first[1] > first[0] ? (size_t)(first[1] - first[0])
-                                             : (size_t)(first[0] - first[1]);
+    const size_t apart =
+        first[1] > first[0] ? (size_t)(first[1] - first[0]) : (size_t)(first[0] - first[1]);
     assert_true(apart >= metal->step_bytes);
     assert_ptr_equal(first[2], first[0]);
+    device_close(d);
+}
+
+static void test_the_memory_of_a_step_grows_or_the_step_fails(void **state) {
+    (void)state;
+    struct device *d = open_device();
+    struct metal_device *metal = metal_of(d);
+    reserve(d);
+    uint8_t *blocks[3];
+    for (int i = 0; i < 3; i++) { /* the third step is the first one again */
+        d->ops->step_begin(d);
+        (void)metal_step_alloc(metal, 1000);
+        blocks[i] = metal_step_alloc(metal, 3 * metal->step_bytes);
+        memset(blocks[i], 1, 3 * metal->step_bytes);
+        assert_non_null(metal_find_region(metal, blocks[i], 3 * metal->step_bytes));
+        assert_int_equal(d->ops->step_submit(d), RADISH_OK);
+        if (i) assert_int_equal(d->ops->step_wait(d), RADISH_OK);
+    }
+    assert_int_equal(d->ops->step_wait(d), RADISH_OK);
+    assert_ptr_equal(blocks[2], blocks[0]);
+
+    d->ops->step_begin(d);
+    uint8_t *lost = metal_step_alloc(metal, (size_t)800 << 20); /* above maxBufferLength */
+    lost[((size_t)800 << 20) - 1] = 1;
+    assert_int_equal(d->ops->step_submit(d), RADISH_OK);
+    assert_int_equal(d->ops->step_wait(d), RADISH_E_NOMEM);
     device_close(d);
 }
 
@@ -691,6 +717,7 @@ int main(void) {
         METAL_TEST(test_another_failure_is_the_end_of_the_device),
         METAL_TEST(test_a_step_without_a_command_buffer_fails_and_does_not_hang),
         METAL_TEST(test_two_steps_under_way_never_share_their_memory),
+        METAL_TEST(test_the_memory_of_a_step_grows_or_the_step_fails),
     };
     return cmocka_run_group_tests_name("metal_device", tests, set_up, tear_down);
 }

@@ -21,19 +21,19 @@ static const struct row {
     bool is_committed, may_be_mapped;
     double fast_bound; /* relative L2 */
 } rows[] = {
-    {"models/llama", true, true, 0.015},        /* grouped heads */
-    {"models/qwen3", true, true, 0.015},        /* norms of heads, tied */
-    {"models/qwen2", false, true, 0.015},       /* biases */
-    {"models/mistral_swa", false, true, 0.015}, /* a window */
-    {"models/gemma2", false, true, 0.015},      /* soft caps, norms after */
-    {"models/gpt_neox", false, true, 0.015},    /* LayerNorm, GELU, partial RoPE, gathered rows */
-    {"models/cohere2", false, true, 0.015},     /* interleaved RoPE, layers without it */
-    {"models/nemotron", false, true, 0.015},    /* ReLU^2 */
+    {"models/llama", true, true, 0.015},         /* grouped heads */
+    {"models/qwen3", true, true, 0.015},         /* norms of heads, tied */
+    {"models/qwen2", false, true, 0.015},        /* biases */
+    {"models/mistral_swa", false, true, 0.015},  /* a window */
+    {"models/gemma2", false, true, 0.015},       /* soft caps, norms after */
+    {"models/gpt_neox", false, true, 0.015},     /* LayerNorm, GELU, partial RoPE, gathered rows */
+    {"models/cohere2", false, true, 0.015},      /* interleaved RoPE, layers without it */
+    {"models/nemotron", false, true, 0.015},     /* ReLU^2 */
     {"models/phi3_partial", false, true, 0.015}, /* slices of one tensor */
-    {"gguf/llama-F16", false, true, 0.015},     {"gguf/llama-Q8_0", false, true, 0.03},
-    {"gguf/llama-Q4_K", false, true, 0.03},     {"gguf/llama-Q6_K", false, true, 0.03},
-    {"gguf/llama-Q4_1", false, true, 0.03},     {"gguf/qwen2-Q4_0", false, true, 0.03},
-    {"gguf/qwen2-Q5_K", false, true, 0.03},     {"gguf/qwen3-Q3_K", false, true, 0.03},
+    {"gguf/llama-F16", false, true, 0.015},      {"gguf/llama-Q8_0", false, true, 0.03},
+    {"gguf/llama-Q4_K", false, true, 0.03},      {"gguf/llama-Q6_K", false, true, 0.03},
+    {"gguf/llama-Q4_1", false, true, 0.03},      {"gguf/qwen2-Q4_0", false, true, 0.03},
+    {"gguf/qwen2-Q5_K", false, true, 0.03},      {"gguf/qwen3-Q3_K", false, true, 0.03},
     {"gguf/qwen3-BF16", false, true, 0.015},
 };
 

@@ -60,19 +60,29 @@ struct metal_dispatch {
 #define METAL_DISPATCHES_MIN 4
 #define METAL_SHRINKS_MAX    6
 #define METAL_SHARES_MAX     64
+/* Memory of a step: its part of scratch, and what it grew by, each at least twice the one before.
+ */
+#define METAL_BLOCKS_MAX 16
+struct metal_block {
+    uint8_t *base; /* device */
+    size_t bytes;
+};
+struct metal_lost; /* metal_step.c */
 struct metal_step {
     struct mtl_commands *commands[METAL_COMMANDS_MAX];
     uint32_t n_commands;
     uint32_t n_dispatches_max; /* of one of them */
     bool is_void;              /* a step before it did not run to its end */
-    bool lacks_commands;       /* the system gave no command buffer */
+    bool has_failed;           /* the system gave no command buffer, or no memory */
     struct {
         const void *key;
         void *address;
     } shares[METAL_SHARES_MAX];
     uint32_t n_shares;
-    uint8_t *arena; /* [step_bytes] device */
-    size_t arena_used;
+    struct metal_block blocks[METAL_BLOCKS_MAX];
+    uint32_t n_blocks, block_idx; /* the one that is being filled, */
+    size_t block_used;            /* so far */
+    struct metal_lost *lost;
 };
 
 struct metal_device {

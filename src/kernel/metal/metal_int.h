@@ -71,8 +71,9 @@ void metal_run_groups(struct metal_device *d, const uint32_t n_groups[3], const 
 /* ---- memory of a step ---- */
 
 /* Room in device memory for this step alone: what the host makes while it records (sequences,
- * slots, work lists). Filled by the caller at once. From a part of scratch that
- * metal_step_bytes_max() sized; two steps never share it. 256-byte aligned. */
+ * slots, work lists). Filled by the caller at once. From a part of scratch that is as large as
+ * metal_attention_step_bytes() says, or grows; two steps never share it. 256-byte aligned. Never
+ * NULL: where there is none the step has failed, and what is filled goes nowhere. */
 void *metal_step_alloc(struct metal_device *d, size_t bytes);
 /* The same for something that several calls of a step share, by the host address it is made from:
  * *is_new_out says that the caller must fill it. */

@@ -21,13 +21,18 @@
  * prefills are far from the watchdog.
  *
  * Scratch is one allocation: the memory of each step, then a block that kernels use one after
- * another:   [ step 0 ][ step 1 ][ kernels ] */
+ * another:   [ step 0 ][ step 1 ][ kernels ]. How long the slot tables of a step are is known at
+ * start only as a bound that nobody reaches (every request with a full context; hundreds of
+ * megabytes). So a step has room for what is usual, in the plan, and grows in the rare one that
+ * needs more; what it has grown by, it keeps. */
 #include "metal_device.h"
 
 #include "base/invariant.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/status.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { STEP_ALIGN = 256, STEP_SPARE_BYTES = 64 * 1024 };
@@ -55,8 +60,13 @@ uint64_t metal_scratch_bytes(const struct device *device, uint32_t rows_max, uin
 
 static void free_scratch(struct metal_device *d) {
     const size_t bytes = DEVICE_STEPS_MAX * d->step_bytes + d->scratch_room;
-    if (d->steps[0].arena) metal_free(&d->base.device, d->steps[0].arena, bytes);
-    for (uint32_t i = 0; i < DEVICE_STEPS_MAX; i++) d->steps[i].arena = NULL;
+    for (uint32_t i = 0; i < DEVICE_STEPS_MAX; i++) {
+        struct metal_step *step = &d->steps[i];
+        for (uint32_t b = 1; b < step->n_blocks; b++)
+            metal_free(&d->base.device, step->blocks[b].base, step->blocks[b].bytes);
+        if (i == 0 && step->n_blocks) metal_free(&d->base.device, step->blocks[0].base, bytes);
+        step->n_blocks = 0;
+    }
     d->scratch = NULL;
     d->step_bytes = d->scratch_room = 0;
 }
@@ -72,8 +82,11 @@ enum radish_status metal_scratch_reserve(struct device *device, uint32_t rows_ma
         device, (size_t)metal_scratch_bytes(device, rows_max, width_max, kv_len_max), &block, err));
     d->step_bytes = (size_t)count_step_bytes(rows_max, kv_len_max);
     d->scratch_room = (size_t)count_kernel_bytes(rows_max, width_max, kv_len_max);
-    for (uint32_t i = 0; i < DEVICE_STEPS_MAX; i++)
-        d->steps[i].arena = (uint8_t *)block + i * d->step_bytes;
+    for (uint32_t i = 0; i < DEVICE_STEPS_MAX; i++) {
+        d->steps[i].blocks[0] =
+            (struct metal_block){(uint8_t *)block + i * d->step_bytes, d->step_bytes};
+        d->steps[i].n_blocks = 1;
+    }
     d->scratch = (uint8_t *)block + DEVICE_STEPS_MAX * d->step_bytes;
     return RADISH_OK;
 }
@@ -90,14 +103,60 @@ size_t metal_scratch_room(const struct metal_device *d) {
 
 /* ---- memory of a step ---- */
 
+/* What a step that has failed is given: nothing of it will run. */
+struct metal_lost {
+    struct metal_lost *next;
+    uint64_t bytes[];
+};
+
+static void free_lost(struct metal_step *step) {
+    while (step->lost) {
+        struct metal_lost *next = step->lost->next;
+        free(step->lost);
+        step->lost = next;
+    }
+}
+
+static void *lose(struct metal_step *step, size_t bytes) {
+    struct metal_lost *lost = mem_alloc(1, sizeof *lost + bytes);
+    RADISH_INVARIANT(lost, "out of memory for %zu bytes", bytes);
+    lost->next = step->lost;
+    step->lost = lost;
+    step->has_failed = true;
+    return lost->bytes;
+}
+
+/* Another block, of at least so many bytes; false: the step has failed. */
+static bool grow(struct metal_device *d, struct metal_step *step, size_t bytes) {
+    const size_t twice = 2 * step->blocks[step->n_blocks - 1].bytes;
+    struct metal_block block = {.bytes = bytes > twice ? bytes : twice};
+    struct radish_error err = {0};
+    void *address;
+    if (step->n_blocks == METAL_BLOCKS_MAX ||
+        metal_alloc(&d->base.device, block.bytes, &address, &err) != RADISH_OK) {
+        log_error("metal", "no memory for the slot tables of a step: %s", err.msg);
+        return false;
+    }
+    log_info("metal", "the memory of a step grew by %.1f MB", (double)block.bytes / 1e6);
+    block.base = address;
+    step->blocks[step->n_blocks++] = block;
+    return true;
+}
+
 void *metal_step_alloc(struct metal_device *d, size_t bytes) {
     struct metal_step *step = d->recording;
-    RADISH_INVARIANT(step && step->arena && bytes <= d->step_bytes - step->arena_used,
-                     "%zu bytes of a step's memory, %zu of %zu taken", bytes,
-                     step ? step->arena_used : 0, d->step_bytes);
-    void *address = step->arena + step->arena_used;
-    const size_t end = (size_t)align(step->arena_used + bytes);
-    step->arena_used = end < d->step_bytes ? end : d->step_bytes;
+    RADISH_INVARIANT(step && step->n_blocks, "memory of a step outside of one");
+    if (step->has_failed) return lose(step, bytes);
+    while (bytes > step->blocks[step->block_idx].bytes - step->block_used) {
+        if (step->block_idx + 1 == step->n_blocks && !grow(d, step, bytes))
+            return lose(step, bytes);
+        step->block_idx++;
+        step->block_used = 0;
+    }
+    const struct metal_block *block = &step->blocks[step->block_idx];
+    void *address = block->base + step->block_used;
+    const size_t end = (size_t)align(step->block_used + bytes);
+    step->block_used = end < block->bytes ? end : block->bytes;
     return address;
 }
 
@@ -135,14 +194,15 @@ struct mtl_commands *metal_step_commands(struct metal_device *d) {
     RADISH_INVARIANT(step, "a dispatch outside of a step");
     if (d->n_commands_dispatches >= d->dispatches_max && step->n_commands + 1 < METAL_COMMANDS_MAX)
         commit(d);
-    if (!d->commands && !step->lacks_commands) {
+    if (!d->commands && !step->has_failed) {
         d->commands = mtl_commands_begin(d->mtl);
-        step->lacks_commands = !d->commands;
+        step->has_failed = !d->commands;
+        if (step->has_failed) log_error("metal", "the system gives no command buffer");
         d->n_commands_dispatches = 0;
         d->n_hazards = 0;
     }
     /* What is behind a lost dispatch must not run either. */
-    if (step->lacks_commands) return NULL;
+    if (step->has_failed) return NULL;
     d->n_commands_dispatches++;
     return d->commands;
 }
@@ -154,8 +214,9 @@ void metal_step_begin(struct device *device) {
     struct metal_step *step = &d->steps[d->step_next];
     step->n_commands = step->n_dispatches_max = step->n_shares = 0;
     step->is_void = false;
-    step->lacks_commands = d->failure != RADISH_OK; /* then nothing is encoded */
-    step->arena_used = 0;
+    step->has_failed = d->failure != RADISH_OK; /* then nothing is encoded */
+    step->block_idx = 0;
+    step->block_used = 0;
     d->recording = step;
 }
 
@@ -167,10 +228,8 @@ enum radish_status metal_step_submit(struct device *device) {
     d->recording = NULL;
     d->step_next = (d->step_next + 1) % DEVICE_STEPS_MAX;
     d->n_pending++;
-    if (step->lacks_commands && d->failure == RADISH_OK) {
-        log_error("metal", "the system gives no command buffer");
-        d->failure = RADISH_E_NOMEM;
-    }
+    free_lost(step);
+    if (step->has_failed && d->failure == RADISH_OK) d->failure = RADISH_E_NOMEM;
     return RADISH_OK;
 }
 
