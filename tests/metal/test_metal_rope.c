@@ -120,7 +120,7 @@ static void run_problem(struct problem *p) {
                                        .n_heads = HEADS,
                                        .n_kv_heads = KV_HEADS,
                                        .head_dim = a->head_dim,
-                                       .v_head_dim = V_DIM,
+                                       .v_head_dim = a->v_head_dim,
                                        .rotary_dim = a->rotary_dim,
                                        .is_interleaved = a->is_interleaved};
     check_supports(p->device, KERNEL_OP_ROPE_KV_STORE, &shape);
@@ -310,6 +310,51 @@ static void test_rounding_is_to_nearest_even(void **state) {
     check_rounding(RADISH_DTYPE_BF16);
 }
 
+/* Slot times the width of a row past 2^32: the pools are address space, of which little is used. */
+static void test_slots_are_found_beyond_4_billion_numbers(void **state) {
+    enum { N_SLOTS = (int)((1ull << 32) / K_WIDTH) + 3 };
+    const size_t pool_bytes = (size_t)N_SLOTS * K_WIDTH * sizeof(uint16_t);
+    const size_t last = (size_t)(N_SLOTS - 1) * K_WIDTH, wrapped = (uint32_t)last;
+    void *pools[2] = {NULL, NULL};
+    struct radish_error err = {0};
+    struct problem p;
+    (void)state;
+    assert_int_equal(setenv("MTL_SIM_BUFFER_MAX", "17179869184", 1), 0);
+    assert_int_equal(setenv("MTL_SIM_WORKING_SET", "68719476736", 1), 0);
+    stand_in_reset();
+    open_problem(&p, "metal");
+    bool has_room = true;
+    for (int i = 0; i < 2 && has_room; i++)
+        has_room = p.device->ops->mem_alloc(p.device, pool_bytes, &pools[i], &err) == RADISH_OK;
+    if (!has_room) print_message("not tested: %s\n", err.msg);
+    p.args.k_pool = pools[0];
+    p.args.v_pool = pools[1];
+    p.args.n_slots = N_SLOTS;
+    p.args.kv_dtype = RADISH_DTYPE_F16;
+    p.args.n_rows = 1;
+    p.args.v_head_dim = DIM; /* of K's width; V is read where K is */
+    p.args.v = p.k;
+    p.args.v_stride = K_WIDTH;
+    p.slots[0] = N_SLOTS - 1;
+    p.positions[0] = 0;
+
+    if (has_room) run_problem(&p);
+
+    for (int i = 0; i < 2 && has_room; i++) {
+        const uint16_t *pool = pools[i];
+        for (size_t j = 0; j < K_WIDTH; j++) {
+            assert_int_equal(pool[last + j], dtype_f32_to_f16(p.k[j]));
+            assert_int_equal(pool[wrapped + j], 0);
+        }
+    }
+    for (int i = 0; i < 2; i++)
+        if (pools[i]) p.device->ops->mem_free(p.device, pools[i], pool_bytes);
+    close_problem(&p);
+    assert_int_equal(unsetenv("MTL_SIM_BUFFER_MAX"), 0);
+    assert_int_equal(unsetenv("MTL_SIM_WORKING_SET"), 0);
+    stand_in_reset();
+}
+
 /* ---- dispatches ---- */
 
 static void check_counts(const char *variant, uint64_t n_dispatches, uint64_t n_barriers) {
@@ -370,7 +415,7 @@ static void test_groups_never_collapse(void **state) {
     device_close(device);
 }
 
-enum { N_COMMON = 9, N_ROWS_MAX = 16 };
+enum { N_COMMON = 10, N_ROWS_MAX = 16 };
 
 int main(void) {
     struct CMUnitTest tests[N_COMMON + N_ROWS_MAX] = {
@@ -380,6 +425,7 @@ int main(void) {
         cmocka_unit_test(test_a_layer_without_keys_of_its_own_turns_q_only),
         cmocka_unit_test(test_variants_agree),
         cmocka_unit_test(test_rounding_is_to_nearest_even),
+        cmocka_unit_test(test_slots_are_found_beyond_4_billion_numbers),
         cmocka_unit_test(test_the_trio_has_no_barrier_and_unfused_has_one),
         cmocka_unit_test(test_the_trio_is_chosen_and_can_be_switched_off),
         cmocka_unit_test(test_groups_never_collapse),
