@@ -130,7 +130,7 @@ static enum radish_status calibrate(struct load_target *target, struct radish_er
     target->tokens_per_word = tokens_per_word_usual;
     if (!target->is_calibrated) return RADISH_OK;
     target->tokens_per_word = ((double)n_long - n_short) / (LONG_WORDS - SHORT_WORDS);
-    double fixed = n_short - target->tokens_per_word * SHORT_WORDS;
+    double fixed = n_short - target->tokens_per_word * (double)SHORT_WORDS;
     target->tokens_fixed = fixed > 0 ? fixed : 0;
     return RADISH_OK;
 }

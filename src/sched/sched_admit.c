@@ -74,7 +74,7 @@ static bool loses_less(const struct sched_seq *a, const struct sched_seq *b) {
 static void raise_ratio(struct sched *s) {
     double n_generated = 0, n_max = 1;
     for (const struct sched_seq *seq = s->running.head; seq; seq = seq->next) {
-        n_generated += (double)seq->n_output + RETRACT_AHEAD;
+        n_generated += (double)seq->n_output + (double)RETRACT_AHEAD;
         n_max += seq->max_new_tokens;
     }
     double ratio = n_generated / n_max * s->options.conservativeness;
