@@ -188,8 +188,10 @@ bool is_before(const msl::Site &a, const msl::Site &b) {
 }
 
 bool is_same(const Thread &a, const Thread &b) {
-    return a.state == b.state && a.op == b.op && a.site.line == b.site.line &&
-           a.site.column == b.site.column && strcmp(a.site.file, b.site.file) == 0;
+    if (a.state != b.state || a.op != b.op || a.site.line != b.site.line ||
+        a.site.column != b.site.column)
+        return false;
+    return a.site.file == b.site.file || strcmp(a.site.file, b.site.file) == 0;
 }
 
 /* Lets those of threads [from, to) that wait at the first place of a SIMD-group go on. False:
@@ -203,26 +205,27 @@ bool release_simd(Worker &w, uint32_t from, uint32_t to) {
             first = &t;
     }
     if (!first) return false;
-    const Thread head = *first;
     msl::Meeting &m = w.simd[from / msl::SIMD_WIDTH];
     m.mask = 0;
     m.has_result = false;
-    uint32_t n = 0;
+    uint32_t n = 0, n_needed = first->op == msl::OP_MATRIX ? 32 : to - from;
     for (uint32_t i = from; i < to; i++) {
-        Thread &t = w.threads[i];
-        if (!is_same(t, head)) continue;
+        const Thread &t = w.threads[i];
+        if (!is_same(t, *first)) continue;
         memcpy(m.brought[i - from], t.brought, t.n_brought);
         m.mask |= 1u << (i - from);
-        t.state = State::RUNS;
         n++;
     }
-    bool needs_all = head.state == State::SIMD_BARRIER || head.op == msl::OP_MATRIX;
-    uint32_t n_needed = head.op == msl::OP_MATRIX ? 32 : to - from;
-    if (!needs_all || n == n_needed) return true;
-    say(*w.job, "%s at %s:%d reached by %u of %u threads of a SIMD-group",
-        head.op == msl::OP_MATRIX ? "a product of matrices" : "simdgroup_barrier",
-        base_name(head.site.file), head.site.line, n, n_needed);
-    return false;
+    bool needs_all = first->state == State::SIMD_BARRIER || first->op == msl::OP_MATRIX;
+    if (needs_all && n != n_needed) {
+        say(*w.job, "%s at %s:%d reached by %u of %u threads of a SIMD-group",
+            first->op == msl::OP_MATRIX ? "a product of matrices" : "simdgroup_barrier",
+            base_name(first->site.file), first->site.line, n, n_needed);
+        return false;
+    }
+    for (uint32_t i = from; i < to; i++)
+        if (m.mask >> (i - from) & 1) w.threads[i].state = State::RUNS;
+    return true;
 }
 
 /* Runs a SIMD-group until all of it waits at a barrier or has ended. */
