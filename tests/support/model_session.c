@@ -30,7 +30,9 @@ void session_open(const char *path, const struct session_options *options,
     memset(session_out, 0, sizeof *session_out);
     must(model_file_open(path, /*text_only_ok=*/false, &session_out->file, &err), &err);
     must(config_read(session_out->file, &session_out->config, &err), &err);
-    must(device_open(options->device ? options->device : "cpu", &device_options, &session_out->device, &err), &err);
+    must(device_open(options->device ? options->device : "cpu", &device_options,
+                     &session_out->device, &err),
+         &err);
     must(weights_load(session_out->file, &session_out->config, session_out->device,
                       &options->weights, &session_out->weights, &err),
          &err);
