@@ -10,6 +10,7 @@
 #include "kernel/metal/metal_int.h"
 #include "kernel_check.h"
 #include "kernel_memory.h"
+#include "stand_in.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -35,7 +36,6 @@ struct product {
     uint32_t x_stride, y_stride;
     bool has_bias, accumulate, is_rounded; /* weights to half */
     uint8_t *data;
-    size_t data_bytes;
     double *w, *w_size;  /* [n_out, n_in] */
     float *x, *bias, *y; /* y before */
     float x_scale;
@@ -57,21 +57,35 @@ static size_t y_floats(const struct product *p) {
     return (size_t)(p->shape.n_rows + 1) * p->y_stride;
 }
 
+/* A matrix on the device, DATA_OFFSET bytes behind what place() returns. */
+static uint8_t *place(struct device *device, enum dtype dtype, uint32_t n_out, uint32_t n_in,
+                      const uint8_t *data, struct weight *w_out) {
+    const struct kernel_shape asked = {.weight_dtype = dtype, .n_out = n_out, .n_in = n_in};
+    uint64_t row_bytes;
+    check_supports(device, KERNEL_OP_MATMUL, &asked);
+    assert_true(dtype_row_bytes(dtype, n_in, &row_bytes));
+    const size_t bytes = (size_t)row_bytes * n_out;
+    uint8_t *address = check_alloc(DATA_OFFSET + bytes);
+    memcpy(address + DATA_OFFSET, data, bytes);
+    *w_out = (struct weight){.dtype = dtype,
+                             .n_out = n_out,
+                             .n_in = n_in,
+                             .data = address + DATA_OFFSET,
+                             .row_bytes = (size_t)row_bytes,
+                             .bytes = bytes};
+    return address;
+}
+
+static void end_step(struct device *device) {
+    assert_int_equal(device->ops->step_submit(device), RADISH_OK);
+    assert_int_equal(device->ops->step_wait(device), RADISH_OK);
+}
+
 /* The product, in y_out, which has a copy of y. */
 static void run(const struct product *p, float *y_out) {
-    const struct device_vtable *ops = p->device->ops;
     const struct shape *s = &p->shape;
-    const struct kernel_shape asked = {
-        .weight_dtype = p->dtype, .n_out = s->n_out, .n_in = s->n_in};
-    check_supports(p->device, KERNEL_OP_MATMUL, &asked);
-    uint8_t *data = check_alloc(DATA_OFFSET + p->data_bytes);
-    memcpy(data + DATA_OFFSET, p->data, p->data_bytes);
-    const struct weight w = {.dtype = p->dtype,
-                             .n_out = s->n_out,
-                             .n_in = s->n_in,
-                             .data = data + DATA_OFFSET,
-                             .row_bytes = p->data_bytes / s->n_out,
-                             .bytes = p->data_bytes};
+    struct weight w;
+    uint8_t *data = place(p->device, p->dtype, s->n_out, s->n_in, p->data, &w);
     const struct matmul_args args = {.w = &w,
                                      .x = p->x,
                                      .bias = p->has_bias ? p->bias : NULL,
@@ -80,10 +94,9 @@ static void run(const struct product *p, float *y_out) {
                                      .x_stride = p->x_stride,
                                      .y_stride = p->y_stride,
                                      .accumulate = p->accumulate};
-    ops->step_begin(p->device);
-    ops->matmul(p->device, &args);
-    assert_int_equal(ops->step_submit(p->device), RADISH_OK);
-    assert_int_equal(ops->step_wait(p->device), RADISH_OK);
+    p->device->ops->step_begin(p->device);
+    p->device->ops->matmul(p->device, &args);
+    end_step(p->device);
     check_free(data);
 }
 
@@ -130,9 +143,6 @@ static void check_product(struct product p) {
     const struct shape *s = &p.shape;
     const size_t n = (size_t)s->n_out * s->n_in;
     const uint32_t variety = s->n_out + s->n_in + s->n_rows;
-    uint64_t row_bytes;
-    assert_true(dtype_row_bytes(p.dtype, s->n_in, &row_bytes));
-    p.data_bytes = (size_t)row_bytes * s->n_out;
     if (!p.data) p.data = check_matrix(p.dtype, s->n_out, s->n_in, variety);
     p.w = malloc(2 * n * sizeof *p.w);
     assert_non_null(p.w);
@@ -249,6 +259,118 @@ static void takes_weights_that_do_not_fit_a_half(void **state) {
     close_device(device);
 }
 
+/* ---- groups ---- */
+
+enum { GROUP_STRIDE = 8 }; /* of y, more than n_out */
+
+/* Two products, or one, of the same rows, then an activation. */
+struct group {
+    enum dtype dtype, dtype_up; /* COUNT: one product */
+    uint32_t n_out, n_in, n_rows;
+    bool has_bias, has_bias_up, has_norm;
+    enum activation activation;
+    bool is_fused; /* in one dispatch, besides the norm */
+};
+
+/* Runs the group, or its parts, into y; how many dispatches it took. */
+static uint64_t run_group(struct device *device, const struct matmul_group_args *args,
+                          bool is_group) {
+    struct stand_in_counts before, after;
+    stand_in_counts(&before);
+    device->ops->step_begin(device);
+    if (is_group)
+        device_matmul_group(device, args);
+    else
+        device_matmul_parts(device, args);
+    end_step(device);
+    stand_in_counts(&after);
+    return after.dispatches - before.dispatches;
+}
+
+static void check_group(struct device *device, const struct group *g) {
+    const bool is_pair = g->dtype_up != RADISH_DTYPE_COUNT;
+    const size_t stride = g->n_out + GROUP_STRIDE, n_y = g->n_rows * stride;
+    uint8_t *host = check_matrix(g->dtype, g->n_out, g->n_in, 11), *host_up = NULL;
+    struct weight w, w_up;
+    uint8_t *data = place(device, g->dtype, g->n_out, g->n_in, host, &w), *data_up = NULL;
+    if (is_pair) {
+        host_up = check_matrix(g->dtype_up, g->n_out, g->n_in, 12);
+        data_up = place(device, g->dtype_up, g->n_out, g->n_in, host_up, &w_up);
+    }
+    float *from = check_floats((size_t)g->n_rows * g->n_in), *bias = check_floats(2 * g->n_out);
+    float *x = check_floats((size_t)g->n_rows * g->n_in), *norm_w = check_floats(g->n_in);
+    float *y = check_floats(n_y), *up = check_floats(n_y), *expected = check_floats(n_y);
+    check_fill(from, (size_t)g->n_rows * g->n_in, 13, 2.0f);
+    memcpy(x, from, (size_t)g->n_rows * g->n_in * sizeof *x);
+    check_fill(bias, 2 * g->n_out, 14, 1.0f);
+    check_fill(norm_w, g->n_in, 15, 1.0f);
+    struct matmul_group_args args = {
+        .products = {{&w, g->has_bias ? bias : NULL, expected, (uint32_t)stride},
+                     {&w_up, g->has_bias_up ? bias + g->n_out : NULL, up, (uint32_t)stride}},
+        .n_products = is_pair ? 2 : 1,
+        .x = x,
+        .n_rows = g->n_rows,
+        .n_in = g->n_in,
+        .x_stride = g->n_in,
+        .norm = g->has_norm ? MATMUL_NORM_RMS : MATMUL_NORM_NONE,
+        .norm_x = from,
+        .norm_w = norm_w,
+        .norm_x_stride = g->n_in,
+        .norm_eps = 1e-5f,
+        .is_activated = true,
+        .n_out = g->n_out,
+        .activation = (int32_t)g->activation};
+    const uint64_t n_parts = run_group(device, &args, /*is_group=*/false);
+    args.products[0].y = y;
+
+    const uint64_t n_group = run_group(device, &args, /*is_group=*/true);
+
+    check_same_bits(y, expected, n_y * sizeof *y, "a group and its parts");
+    assert_int_equal(n_parts, args.n_products + 1 + g->has_norm);
+    assert_int_equal(n_group, g->is_fused ? 1 + g->has_norm : n_parts);
+    check_free(expected), check_free(up), check_free(y), check_free(norm_w), check_free(x);
+    check_free(bias), check_free(from), check_free(data_up), check_free(data);
+    free(host_up), free(host);
+}
+
+static void groups_are_one_dispatch_and_have_the_bits_of_their_parts(void **state) {
+    static const struct group groups[] = {
+        {RADISH_DTYPE_Q4_K, RADISH_DTYPE_Q4_K, 37, 512, 1, 0, 0, 1, ACTIVATION_SILU, true},
+        {RADISH_DTYPE_BF16, RADISH_DTYPE_BF16, 9, 75, 2, 1, 1, 0, ACTIVATION_GELU_TANH, true},
+        {RADISH_DTYPE_F16, RADISH_DTYPE_F16, 33, 96, 3, 0, 1, 1, ACTIVATION_GELU, true},
+        {RADISH_DTYPE_Q8_0, RADISH_DTYPE_Q8_0, 1, 64, 5, 1, 0, 0, ACTIVATION_RELU2, true},
+        {RADISH_DTYPE_Q6_K, RADISH_DTYPE_Q6_K, 7, 2304, 8, 0, 0, 0, ACTIVATION_SILU, true},
+        {RADISH_DTYPE_Q4_0, RADISH_DTYPE_Q4_0, 6, 2080, 1, 0, 0, 0, ACTIVATION_SILU, true},
+        {RADISH_DTYPE_F32, RADISH_DTYPE_COUNT, 19, 40, 2, 1, 0, 1, ACTIVATION_GELU, true},
+        {RADISH_DTYPE_Q5_1, RADISH_DTYPE_COUNT, 5, 64, 7, 0, 0, 0, ACTIVATION_RELU2, true},
+        /* Parts, where there are many rows or two types. */
+        {RADISH_DTYPE_Q4_0, RADISH_DTYPE_Q4_0, 21, 64, 9, 0, 0, 0, ACTIVATION_SILU, false},
+        {RADISH_DTYPE_Q4_K, RADISH_DTYPE_Q6_K, 21, 256, 1, 0, 0, 1, ACTIVATION_SILU, false},
+    };
+    (void)state;
+    struct device *device = open_device(RADISH_PRECISION_FAST);
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
+        const struct kernel_shape asked = {.n_in = groups[i].n_in};
+        check_supports(device, KERNEL_OP_RMSNORM, &asked);
+        check_supports(device, KERNEL_OP_SILU_MUL, &asked);
+        check_supports(device, KERNEL_OP_ACTIVATE, &asked);
+        check_group(device, &groups[i]);
+    }
+    close_device(device);
+}
+
+static void a_group_can_be_taken_apart(void **state) {
+    const struct group group = {
+        RADISH_DTYPE_Q8_0, RADISH_DTYPE_Q8_0, 9, 32, 1, 0, 0, 0, ACTIVATION_SILU, false};
+    (void)state;
+    struct device *device =
+        check_open_named(CHECK_METAL, "matmul_group=unfused", 1, RADISH_PRECISION_FAST);
+    check_memory_from(device);
+    check_supports(device, KERNEL_OP_SILU_MUL, &(struct kernel_shape){.n_in = group.n_out});
+    check_group(device, &group);
+    close_device(device);
+}
+
 static void refuses_types_without_a_kernel(void **state) {
     (void)state;
     struct device *device = open_device(RADISH_PRECISION_FAST);
@@ -267,9 +389,11 @@ static const struct {
                      {"shares_long_rows", shares_long_rows},
                      {"keeps_weights_exact", keeps_weights_exact}};
 
+enum { N_OTHERS = 6 };
+
 int main(void) {
     static char names[RADISH_DTYPE_COUNT][3][40];
-    struct CMUnitTest tests[3 * RADISH_DTYPE_COUNT + 4];
+    struct CMUnitTest tests[3 * RADISH_DTYPE_COUNT + N_OTHERS];
     size_t n = 0;
     check_seed();
     for (int t = 0; t < RADISH_DTYPE_COUNT; t++) {
@@ -281,10 +405,13 @@ int main(void) {
                                              .initial_state = (void *)(uintptr_t)t};
         }
     }
-    const struct CMUnitTest others[4] = {cmocka_unit_test(takes_more_rows_than_a_dispatch),
-                                         cmocka_unit_test(takes_inputs_that_do_not_fit_a_half),
-                                         cmocka_unit_test(takes_weights_that_do_not_fit_a_half),
-                                         cmocka_unit_test(refuses_types_without_a_kernel)};
+    const struct CMUnitTest others[N_OTHERS] = {
+        cmocka_unit_test(takes_more_rows_than_a_dispatch),
+        cmocka_unit_test(takes_inputs_that_do_not_fit_a_half),
+        cmocka_unit_test(takes_weights_that_do_not_fit_a_half),
+        cmocka_unit_test(groups_are_one_dispatch_and_have_the_bits_of_their_parts),
+        cmocka_unit_test(a_group_can_be_taken_apart),
+        cmocka_unit_test(refuses_types_without_a_kernel)};
     memcpy(tests + n, others, sizeof others);
-    return _cmocka_run_group_tests("metal_matmul", tests, n + 4, NULL, NULL);
+    return _cmocka_run_group_tests("metal_matmul", tests, n + N_OTHERS, NULL, NULL);
 }
