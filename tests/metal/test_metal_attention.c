@@ -254,7 +254,7 @@ static void test_layers_share_what_the_host_makes(void **state) {
         args.out = outs[i] = check_floats((size_t)c.n_tokens * c.out_stride);
         args.window = i == 2 ? 5 : 0;
         d->ops->attention(d, &args);
-        used[i] = step->arena_used;
+        used[i] = step->block_used;
     }
     assert_int_equal(d->ops->step_submit(d), RADISH_OK);
     assert_int_equal(d->ops->step_wait(d), RADISH_OK);
