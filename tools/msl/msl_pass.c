@@ -355,6 +355,9 @@ static void refuse(struct msl_unit *u, size_t i) {
     if (t->kind == MSL_TOKEN_NAME && msl_token_is_one_of(t, forbidden) &&
         !(msl_token_is(t, "namespace") && i && msl_token_is(t - 1, "using")))
         msl_error(u, i, "%.*s is not for kernels", (int)t->len, t->text);
+    if (t->kind == MSL_TOKEN_NUMBER && memchr(t->text, '.', t->len) &&
+        (t->text[t->len - 1] == 'l' || t->text[t->len - 1] == 'L'))
+        msl_error(u, i, "%.*s is a long double", (int)t->len, t->text);
     if (msl_token_is(t, "long") && msl_token_is(t + 1, "long"))
         msl_error(u, i, "long long is not an MSL type");
     if (is_lambda(u, i)) msl_error(u, i, "lambdas are not for kernels");

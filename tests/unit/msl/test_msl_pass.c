@@ -160,6 +160,7 @@ static void lines_stay_where_they_were(void **state) {
 static void what_kernels_may_not_use_is_refused(void **state) {
     (void)state;
     refuses("\n\nstatic double f() { return 1; }", "k.metal:3: double is not for kernels");
+    refuses("static float f() { return 1.0L; }", "1.0L is a long double");
     refuses("static void f() { goto end; end: return; }", "goto");
     refuses("namespace a { }", "namespace");
     refuses("static long long f() { return 1; }", "long long");
