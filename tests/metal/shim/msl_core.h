@@ -24,20 +24,26 @@ namespace msl {
 template <int K> struct Small {
     unsigned short bits;
     Small() = default;
-    template <class A, class = std::enable_if_t<std::is_arithmetic_v<A> && (K == 0 || false)>>
+    template <class A, class = std::enable_if_t<std::is_arithmetic_v<A> && K == 0>>
     Small(A x, int = 0);
-    template <class A, class = std::enable_if_t<std::is_arithmetic_v<A> && (K == 1 || false)>>
+    template <class A, class = std::enable_if_t<std::is_arithmetic_v<A> && K == 1>>
     explicit Small(A x);
     template <int J, class = std::enable_if_t<J != K>> explicit Small(Small<J> x);
     operator float() const;
 };
-#define MSL_NONE(op) template <int J, int K> void operator op(Small<J>, Small<K>) = delete;
-MSL_NONE(+)
-MSL_NONE(-)
-MSL_NONE(*) MSL_NONE(/) MSL_NONE(<) MSL_NONE(>) MSL_NONE(<=) MSL_NONE(>=) MSL_NONE(==) MSL_NONE(!=)
+#define MSL_NONE(op) template <int J, int K> void operator op(Small<J>, Small<K>) = delete
+MSL_NONE(+);
+MSL_NONE(-);
+MSL_NONE(*);
+MSL_NONE(/);
+MSL_NONE(<);
+MSL_NONE(>);
+MSL_NONE(<=);
+MSL_NONE(>=);
+MSL_NONE(==);
+MSL_NONE(!=);
 #undef MSL_NONE
-    template <int K, class A>
-    void operator+=(Small<K> &, A) = delete;
+template <int K, class A> void operator+=(Small<K> &, A) = delete;
 template <int K, class A> void operator-=(Small<K> &, A) = delete;
 template <int K, class A> void operator*=(Small<K> &, A) = delete;
 template <int K, class A> void operator/=(Small<K> &, A) = delete;
@@ -76,15 +82,26 @@ template <class V> struct element {
     template <> struct msl::element<T##N> {                                                        \
         typedef T type;                                                                            \
         static constexpr int n = N;                                                                \
-    };
-#define MSL_VECTORS(T) MSL_VECTOR(T, 2) MSL_VECTOR(T, 3) MSL_VECTOR(T, 4)
-MSL_VECTORS(float)
-MSL_VECTORS(half)
-MSL_VECTORS(bfloat) MSL_VECTORS(int) MSL_VECTORS(uint) MSL_VECTORS(short) MSL_VECTORS(ushort)
-    MSL_VECTORS(char) MSL_VECTORS(uchar) MSL_VECTORS(long) MSL_VECTORS(ulong) MSL_VECTORS(bool)
+    }
+#define MSL_VECTORS(T)                                                                             \
+    MSL_VECTOR(T, 2);                                                                              \
+    MSL_VECTOR(T, 3);                                                                              \
+    MSL_VECTOR(T, 4)
+MSL_VECTORS(float);
+MSL_VECTORS(half);
+MSL_VECTORS(bfloat);
+MSL_VECTORS(int);
+MSL_VECTORS(uint);
+MSL_VECTORS(short);
+MSL_VECTORS(ushort);
+MSL_VECTORS(char);
+MSL_VECTORS(uchar);
+MSL_VECTORS(long);
+MSL_VECTORS(ulong);
+MSL_VECTORS(bool);
 #undef MSL_VECTORS
 #undef MSL_VECTOR
-        typedef float packed_float2 __attribute__((ext_vector_type(2), aligned(4)));
+typedef float packed_float2 __attribute__((ext_vector_type(2), aligned(4)));
 typedef float packed_float4 __attribute__((ext_vector_type(4), aligned(4)));
 typedef uint packed_uint2 __attribute__((ext_vector_type(2), aligned(4)));
 typedef uint packed_uint4 __attribute__((ext_vector_type(4), aligned(4)));
