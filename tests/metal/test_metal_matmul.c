@@ -214,12 +214,44 @@ static void keeps_weights_exact(void **state) {
     close_device(device);
 }
 
+/* Dispatches of a product with many rows, which is right. */
+static uint64_t count_dispatches(struct device *device) {
+    struct stand_in_counts before, after;
+    stand_in_counts(&before);
+    check_product((struct product){
+        .device = device, .dtype = RADISH_DTYPE_Q8_0, .shape = {3, 32, MANY_ROWS}});
+    stand_in_counts(&after);
+    return after.dispatches - before.dispatches;
+}
+
 static void takes_more_rows_than_a_dispatch(void **state) {
     (void)state;
     struct device *device = open_device(RADISH_PRECISION_FAST);
-    check_product((struct product){
-        .device = device, .dtype = RADISH_DTYPE_Q8_0, .shape = {3, 32, MANY_ROWS}});
+    assert_int_equal(count_dispatches(device), 2);
     close_device(device);
+}
+
+/* The system ends the first step, as its watchdog does. */
+static void takes_fewer_rows_after_a_step_that_was_ended(void **state) {
+    (void)state;
+    setenv("MTL_SIM_FAIL", "1", 1);
+    stand_in_reset();
+    struct device *device = open_device(RADISH_PRECISION_FAST);
+    struct weight w;
+    const float weight = 1;
+    uint8_t *data = place(device, RADISH_DTYPE_F32, 1, 1, (const uint8_t *)&weight, &w);
+    float *x = check_floats(1), *y = check_floats(1);
+    const struct matmul_args args = {
+        .w = &w, .x = x, .y = y, .n_rows = 1, .x_stride = 1, .y_stride = 1};
+    device->ops->step_begin(device);
+    device->ops->matmul(device, &args);
+    assert_int_equal(device->ops->step_submit(device), RADISH_OK);
+    assert_int_equal(device->ops->step_wait(device), RADISH_AGAIN);
+    check_free(y), check_free(x), check_free(data);
+    assert_int_equal(count_dispatches(device), 3);
+    close_device(device);
+    unsetenv("MTL_SIM_FAIL");
+    stand_in_reset();
 }
 
 static void takes_inputs_that_do_not_fit_a_half(void **state) {
@@ -389,7 +421,7 @@ static const struct {
                      {"shares_long_rows", shares_long_rows},
                      {"keeps_weights_exact", keeps_weights_exact}};
 
-enum { N_OTHERS = 6 };
+enum { N_OTHERS = 7 };
 
 int main(void) {
     static char names[RADISH_DTYPE_COUNT][3][40];
@@ -407,6 +439,7 @@ int main(void) {
     }
     const struct CMUnitTest others[N_OTHERS] = {
         cmocka_unit_test(takes_more_rows_than_a_dispatch),
+        cmocka_unit_test(takes_fewer_rows_after_a_step_that_was_ended),
         cmocka_unit_test(takes_inputs_that_do_not_fit_a_half),
         cmocka_unit_test(takes_weights_that_do_not_fit_a_half),
         cmocka_unit_test(groups_are_one_dispatch_and_have_the_bits_of_their_parts),
