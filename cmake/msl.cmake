@@ -4,8 +4,8 @@
 #   mslpp               tools/msl: the pre-pass; also makes the flat text and the C file
 #   radish_metal_source defines what kernel/metal/metal_source.h declares
 #   msl_kernels         libmsl_kernels.so for metal-sim: every .metal, tests/metal/shim/selftest.metal and the runtime (msl_rt.h).
-#                       ${PROJECT_BINARY_DIR}/msl/plain has it, msl/fast the same with what fast math may do: run a program with
-#                       LD_LIBRARY_PATH=.../msl/fast to take that one.
+#                       ${PROJECT_BINARY_DIR}/msl/plain has it, msl/fast the same with what fast math may do, msl/traced one that tells the
+#                       stand-in of each access: run a program with LD_LIBRARY_PATH=.../msl/fast to take that one.
 #
 # Rules of the kernels that this checks, file by file: tools/msl/msl_pass.c. Over all files (test msl_flat): names at program scope and indices
 # of function constants are unique, as they are one text on a Mac without Xcode.
@@ -31,7 +31,7 @@ if(NOT RADISH_METAL)
 endif()
 
 set(MSL_BUILD ${PROJECT_BINARY_DIR}/msl)
-file(MAKE_DIRECTORY ${MSL_BUILD}/plain ${MSL_BUILD}/fast)
+file(MAKE_DIRECTORY ${MSL_BUILD}/plain ${MSL_BUILD}/fast ${MSL_BUILD}/traced)
 
 # A metallib where Xcode's compiler is there; the text is compiled at start otherwise.
 set(msl_library "")
@@ -72,13 +72,15 @@ set(msl_env ${CMAKE_COMMAND} -E env MSLPP=$<TARGET_FILE:mslpp> MSL_CLANG=${MSL_C
 file(GLOB msl_shim_headers CONFIGURE_DEPENDS ${MSL_SHIM}/*.h)
 set(msl_cc ${MSL_SHIM}/msl-cc)
 
-set(plain_objects "")
-set(fast_objects "")
-foreach(source msl_rt msl_fiber)
+set(variants plain fast)
+# Under sanitizers tracing would not say more than without.
+if(NOT RADISH_SANITIZE)
+  list(APPEND variants traced)
+endif()
+foreach(source msl_rt msl_fiber msl_trace)
   add_custom_command(OUTPUT ${MSL_BUILD}/${source}.o COMMAND ${msl_env} ${msl_cc} runtime ${MSL_SHIM}/${source}.cpp ${MSL_BUILD}/${source}.o
     DEPENDS ${MSL_SHIM}/${source}.cpp ${msl_shim_headers} ${msl_cc} VERBATIM)
-  list(APPEND plain_objects ${MSL_BUILD}/${source}.o)
-  list(APPEND fast_objects ${MSL_BUILD}/${source}.o)
+  list(APPEND runtime_objects ${MSL_BUILD}/${source}.o)
 endforeach()
 foreach(file ${msl_files} ${MSL_SHIM}/selftest.metal)
   get_filename_component(name ${file} NAME_WE)
@@ -88,17 +90,17 @@ foreach(file ${msl_files} ${MSL_SHIM}/selftest.metal)
   set(cpp ${MSL_BUILD}/${name}.cpp)
   add_custom_command(OUTPUT ${cpp} COMMAND ${msl_env} ${msl_cc} translate ${file} ${cpp} ${cpp}.d
     DEPENDS ${file} mslpp ${msl_shim_headers} ${msl_cc} DEPFILE ${cpp}.d COMMENT "MSL ${name}.metal" VERBATIM)
-  foreach(variant plain fast)
+  foreach(variant ${variants})
     set(object ${MSL_BUILD}/${variant}/${name}.o)
     add_custom_command(OUTPUT ${object} COMMAND ${msl_env} ${msl_cc} object ${variant} ${cpp} ${object}
       DEPENDS ${cpp} ${msl_shim_headers} ${msl_cc} VERBATIM)
     list(APPEND ${variant}_objects ${object})
   endforeach()
 endforeach()
-foreach(variant plain fast)
+foreach(variant ${variants})
   set(library ${MSL_BUILD}/${variant}/libmsl_kernels.so)
-  add_custom_command(OUTPUT ${library} COMMAND ${msl_env} ${msl_cc} link ${library} ${${variant}_objects}
-    DEPENDS ${${variant}_objects} ${msl_cc} VERBATIM)
+  add_custom_command(OUTPUT ${library} COMMAND ${msl_env} ${msl_cc} link ${library} ${runtime_objects} ${${variant}_objects}
+    DEPENDS ${runtime_objects} ${${variant}_objects} ${msl_cc} VERBATIM)
   add_custom_target(msl_${variant} ALL DEPENDS ${library})
 endforeach()
 add_library(msl_kernels SHARED IMPORTED GLOBAL)

@@ -6,8 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-void __sanitizer_cov_load4(const void *at);
-void __sanitizer_cov_store4(const void *at);
+void (*msl_tracer)(const void *at, size_t bytes, bool is_write);
 
 #define BUFFER(at, is_read_only, name)                                                             \
     { MSL_BINDING_BUFFER, at, false, is_read_only, 4, name }
@@ -98,8 +97,8 @@ static void copy(const struct msl_run *run) {
     const float *a = run->buffers[1];
     float *out = run->buffers[2];
     for (uint32_t i = 0; i < n; i++) {
-        __sanitizer_cov_load4(&a[i]);
-        __sanitizer_cov_store4(&out[i]);
+        if (msl_tracer) msl_tracer(&a[i], sizeof *a, false);
+        if (msl_tracer) msl_tracer(&out[i], sizeof *out, true);
         out[i] = a[i];
     }
 }

@@ -101,6 +101,10 @@ struct msl_run {
 /* False: a fault, its text in fault_out (may be NULL). */
 bool msl_run(const struct msl_run *run, char *fault_out, size_t fault_bytes);
 
+/* If it is not NULL, told of each load and store before it is done, by kernels of the variant
+ * `traced` (msl-cc), on whichever thread runs them. Not to be changed during a run. */
+extern void (*msl_tracer)(const void *at, size_t bytes, bool is_write);
+
 unsigned msl_faults(void); /* since the start or the last reset */
 void msl_faults_reset(void);
 

@@ -1,11 +1,10 @@
 /* sim_trace.c - hazards of single accesses.
  *
- * A library of kernels that clang has compiled with -fsanitize-coverage=trace-loads,trace-stores
- * calls the functions at the end of this file before each load and store. Of those that fall into a
- * bound buffer a shadow keeps, for every two bytes, which dispatch wrote last and which read last
- * (or that there were several). An access that meets another dispatch's, one of the two a write,
- * while both may run at once (struct sim_region), is a hazard: whatever the host has said about
- * what it reads and writes, this is what the kernels do.
+ * Kernels of the variant `traced` (tests/metal/shim/msl-cc) tell of each load and store. Of those
+ * that fall into a bound buffer a shadow keeps, for every two bytes, which dispatch wrote last and
+ * which read last (or that there were several). An access that meets another dispatch's, one of the
+ * two a write, while both may run at once (struct sim_region), is a hazard: whatever the host has
+ * said about what it reads and writes, this is what the kernels do.
  *
  * Dispatches are numbered in the order of commits, so nothing is ever cleared: an entry of an
  * earlier region is simply too old. Cost: some ten times the time of a kernel that does little
@@ -34,6 +33,8 @@ static struct {
 } now_running;
 static atomic_bool is_on;
 
+static void see(const void *at, size_t n, bool is_write);
+
 static size_t shadow_bytes(const struct sim_buffer *b) {
     return (b->bytes / GRANULE_BYTES + 1) * 2 * sizeof(uint32_t);
 }
@@ -43,6 +44,7 @@ void sim_trace_begin(const struct sim_dispatch *d, const struct sim_region *regi
     now_running.dispatch = d;
     now_running.region = *region;
     now_running.has_hazard = false;
+    msl_tracer = see;
     for (uint32_t i = 0; i < d->n_bindings; i++) {
         struct sim_buffer *b = d->bindings[i].buffer;
         if (!b || !sim_is_alive(b, d->bindings[i].serial)) continue;
@@ -111,24 +113,9 @@ static void touch(uintptr_t at, size_t n, bool is_write) {
     }
 }
 
-static void see(uintptr_t at, size_t n, bool is_write) {
+/* What traced kernels call (msl_rt.h). */
+static void see(const void *at, size_t n, bool is_write) {
     if (!now_running.n_mapped) return;
     if (!atomic_load_explicit(&is_on, memory_order_relaxed)) is_on = true;
-    touch(at, n, is_write);
+    touch((uintptr_t)at, n, is_write);
 }
-
-/* What clang calls. */
-#define HOOKS(n)                                                                                   \
-    void __sanitizer_cov_load##n(const void *at);                                                  \
-    void __sanitizer_cov_store##n(const void *at);                                                 \
-    void __sanitizer_cov_load##n(const void *at) {                                                 \
-        see((uintptr_t)at, n, false);                                                              \
-    }                                                                                              \
-    void __sanitizer_cov_store##n(const void *at) {                                                \
-        see((uintptr_t)at, n, true);                                                               \
-    }
-HOOKS(1)
-HOOKS(2)
-HOOKS(4)
-HOOKS(8)
-HOOKS(16)
