@@ -106,7 +106,7 @@ static void check_case(struct device *device, const struct vector_case *c, struc
 
 static void print_tally(const struct tally *tally) {
     const char *verdict = tally->n_failed ? "FAILED" : "ok";
-    printf("  %-42s %-6s %u of %u cases, worst %.2f of what is allowed%s%s\n", tally->row->name,
+    printf("  %-42s %-6s %u of %u cases, worst %.3f of what is allowed%s%s\n", tally->row->name,
            verdict, tally->n_cases - tally->n_refused - tally->n_failed, tally->n_cases,
            tally->worst, *tally->first ? "; " : "", tally->first);
     fflush(stdout);
