@@ -218,7 +218,7 @@ static void multiply_q4_k(const struct matmul_part *p) {
 }
 
 static void multiply_q5_0(const struct matmul_part *p) {
-    multiply(p, (struct i8_kind){32, 4, true, false, false});
+    multiply(p, (struct i8_kind){32, 4, true, false, true});
 }
 
 static void multiply_q5_1(const struct matmul_part *p) {
@@ -226,7 +226,7 @@ static void multiply_q5_1(const struct matmul_part *p) {
 }
 
 static void multiply_q8_0(const struct matmul_part *p) {
-    multiply(p, (struct i8_kind){32, 0, false, false, false});
+    multiply(p, (struct i8_kind){32, 0, false, false, true});
 }
 
 static void multiply_q2_k(const struct matmul_part *p) {

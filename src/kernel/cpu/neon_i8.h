@@ -86,9 +86,9 @@ INLINE void multiply_tile(const struct matmul_part *p, const struct i8_kind kind
 KIND_BODY(multiply_q4_0, 32, 8, false, true, true, false)
 KIND_BODY(multiply_q4_1, 32, 8, true, true, true, false)
 KIND_BODY(multiply_q4_k, 32, 8, true, true, false, false)
-KIND_BODY(multiply_q5_0, 32, 8, false, false, false, false)
+KIND_BODY(multiply_q5_0, 32, 8, false, false, true, false)
 KIND_BODY(multiply_q5_1, 32, 8, true, false, false, false)
-KIND_BODY(multiply_q8_0, 32, 2, false, false, false, true)
+KIND_BODY(multiply_q8_0, 32, 2, false, false, true, true)
 KIND_BODY(multiply_16, 16, 4, false, false, false, false)
 KIND_BODY(multiply_16_min, 16, 4, true, false, false, false)
 

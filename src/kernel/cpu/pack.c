@@ -45,8 +45,10 @@ static bool set_quant_layout(struct weight *w) {
     w->offset = type.offset;
     w->quant_max = type.quant_max;
     w->has_min = type.has_min;
-    /* d and m are f16 in the file; in Q4_K they are products, which f16 does not hold. */
-    w->has_half_scales = w->format == PACK_I4 && w->dtype != RADISH_DTYPE_Q4_K;
+    /* d and m are f16 in the file, but for the types of blocks within blocks: there they are
+     * products, which f16 does not hold. Q5_1 keeps floats, as its kernels also do Q5_K. */
+    w->has_half_scales = w->dtype == RADISH_DTYPE_Q4_0 || w->dtype == RADISH_DTYPE_Q4_1 ||
+                         w->dtype == RADISH_DTYPE_Q5_0 || w->dtype == RADISH_DTYPE_Q8_0;
     const size_t scale_bytes = w->has_half_scales ? sizeof(uint16_t) : sizeof(float);
     const size_t n_scales = PANEL_ROWS * (type.has_min ? 2u : 1u);
     w->block_bytes = panel_scales_at(w) + n_scales * scale_bytes;

@@ -34,7 +34,7 @@ static void multiply_q4_k(const struct matmul_part *p) {
 }
 
 static void multiply_32(const struct matmul_part *p) {
-    multiply(p, (struct i8_kind){32, false, false, false});
+    multiply(p, (struct i8_kind){32, false, false, true});
 }
 
 static void multiply_32_min(const struct matmul_part *p) {
