@@ -87,6 +87,11 @@ static void encode_add(struct mtl_commands *c, const struct mtl_pipeline *p, str
     mtl_dispatch_threads(c, (const uint32_t[3]){N, 1, 1}, (const uint32_t[3]){32, 1, 1});
 }
 
+static void commit(struct mtl_commands *c) {
+    mtl_device_make_resident(device);
+    mtl_commit(c);
+}
+
 static void assert_text(const char *text, const char *part) {
     if (!strstr(text, part)) fail_msg("\"%s\" does not say \"%s\"", text, part);
 }
@@ -181,7 +186,7 @@ static void wrapped_memory_is_used_where_it_is(void **state) {
     struct mtl_pipeline *p = make_pipeline("plain_add", 2);
     struct mtl_commands *c = mtl_commands_begin(device);
     encode_add(c, p, a, a, out);
-    mtl_commit(c);
+    commit(c);
     assert_int_equal(mtl_commands_wait(c, NULL, &err), RADISH_OK);
     assert_float_equal(value_at(out, N - 1), 9.0f, 0);
     mtl_pipeline_destroy(p);
@@ -288,7 +293,7 @@ static void constants_reach_the_kernel_with_their_types(void **state) {
     struct mtl_buffer *a = make_floats(1), *b = make_floats(10), *out = make_floats(0);
     struct mtl_commands *c = mtl_commands_begin(device);
     encode_add(c, p, a, b, out);
-    mtl_commit(c);
+    commit(c);
     assert_int_equal(mtl_commands_wait(c, NULL, &err), RADISH_OK);
     assert_float_equal(value_at(out, 0), -6.0f, 0);
     mtl_pipeline_destroy(p);
@@ -307,7 +312,7 @@ static void a_barrier_orders_what_runs_last_first(void **state) {
     encode_add(c, p, a, a, b); /* b = 2a */
     mtl_barrier(c);
     encode_add(c, p, b, b, out); /* out = 4a */
-    mtl_commit(c);
+    commit(c);
     double seconds = -1;
     assert_int_equal(mtl_commands_wait(c, &seconds, &err), RADISH_OK);
     assert_true(seconds >= 0 && seconds < 60);
@@ -328,7 +333,7 @@ static void groups_have_shared_memory_of_whole_sixteens(void **state) {
     mtl_bind(c, 1, out, 8);
     mtl_bind_shared(c, 0, 5 * sizeof(float));
     mtl_dispatch_groups(c, (const uint32_t[3]){2, 1, 1}, (const uint32_t[3]){5, 1, 1});
-    mtl_commit(c);
+    commit(c);
     assert_int_equal(mtl_commands_wait(c, NULL, &err), RADISH_OK);
     assert_float_equal(value_at(out, 2), 10 + 11 + 12 + 13 + 14, 0);
     assert_float_equal(value_at(out, 3), 15 + 16 + 17 + 18 + 19, 0);
@@ -352,7 +357,7 @@ static void commands_in_flight_are_ordered_by_the_fence(void **state) {
         *slot = k < ROUNDS ? mtl_commands_begin(device) : NULL;
         if (!*slot) continue;
         encode_add(*slot, p, a, one, a); /* a += 1 */
-        mtl_commit(*slot);
+        commit(*slot);
     }
     assert_float_equal(value_at(a, 7), (float)(8 + ROUNDS), 0);
     mtl_pipeline_destroy(p);
@@ -368,7 +373,7 @@ static void a_thousand_commands_leave_nothing_behind(void **state) {
     for (uint32_t k = 0; k < 1000; k++) {
         struct mtl_commands *c = mtl_commands_begin(device);
         encode_add(c, p, a, a, out);
-        mtl_commit(c);
+        commit(c);
         assert_int_equal(mtl_commands_wait(c, NULL, &err), RADISH_OK);
     }
     assert_int_equal(stand_in_objects_alive(), n_before);
@@ -381,7 +386,7 @@ static enum radish_status run_once(struct mtl_pipeline *p, struct mtl_buffer *a,
                                    struct mtl_buffer *out) {
     struct mtl_commands *c = mtl_commands_begin(device);
     encode_add(c, p, a, a, out);
-    mtl_commit(c);
+    commit(c);
     return mtl_commands_wait(c, NULL, &err);
 }
 
@@ -416,7 +421,7 @@ static void commands_that_are_not_to_be_had_are_null(void **state) {
     assert_null(mtl_commands_begin(device));
     struct mtl_commands *c = mtl_commands_begin(device);
     assert_non_null(c);
-    mtl_commit(c);
+    commit(c);
     assert_int_equal(mtl_commands_wait(c, NULL, &err), RADISH_OK);
 }
 

@@ -214,10 +214,18 @@ static void residency_without_commit_is_found(void **state) {
     assert_fault("added and not committed");
     SEND(residency_remove, set, queue);
     assert_fault("the residency set does not have it");
+    const id pipeline = make_pipeline("plain_sum");
+    SEND(encoder_pipeline, encoder, pipeline);
+    SEND(encoder_buffer, encoder, buffer, 0, 0);
+    SEND(encoder_buffer, encoder, buffer, 32, 1);
+    SEND(encoder_shared, encoder, 16, 0);
+    dispatch(encoder, 1, 1);
+    finish(commands, encoder);
+    assert_fault("a buffer that is named and was not committed");
+    SEND(object_release, pipeline);
     SEND(object_release, buffer);
     SEND(object_release, set);
     SEND(object_release, descriptor);
-    finish(commands, encoder);
 }
 
 /* ---- encoding ---- */

@@ -75,6 +75,18 @@ id sim_commands_encoder(id self, SEL selector, NSUInteger type) {
     return sim_autorelease(e);
 }
 
+/* What is resident while it runs is settled at its commit. */
+static void check_residency(const struct sim_commands *c) {
+    for (size_t i = 0; i < c->n_dispatches; i++)
+        for (uint32_t k = 0; k < c->dispatches[i].n_bindings; k++) {
+            const struct sim_binding *b = &c->dispatches[i].bindings[k];
+            if (!b->buffer || !sim_is_alive(b->buffer, b->serial) || !b->buffer->is_unsettled)
+                continue;
+            sim_fault("commit: the residency set has a buffer that is named and was not committed");
+            return;
+        }
+}
+
 void sim_commands_commit(id self, SEL selector) {
     (void)selector;
     struct sim_commands *c = (void *)self;
@@ -83,6 +95,7 @@ void sim_commands_commit(id self, SEL selector) {
         return;
     }
     if (c->encoder && !c->encoder->is_ended) sim_fault("commit with an open encoder");
+    check_residency(c);
     c->is_committed = true;
     sim_queue_commit(c->queue, c);
 }

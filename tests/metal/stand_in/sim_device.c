@@ -364,6 +364,7 @@ void sim_residency_add(id self, SEL selector, id object) {
         if (!r->buffers || !r->states) abort();
     }
     sim_retain(&b->base);
+    b->is_unsettled = true;
     r->states[r->n] = ADDED;
     r->buffers[r->n++] = b;
 }
@@ -391,6 +392,7 @@ void sim_residency_commit(id self, SEL selector) {
             continue;
         }
         if (r->states[i] == ADDED) sim_counters.resident += r->buffers[i]->bytes;
+        r->buffers[i]->is_unsettled = false;
         r->states[n] = RESIDENT;
         r->buffers[n++] = r->buffers[i];
     }

@@ -125,7 +125,8 @@ struct sim_buffer {
     char *data;
     size_t bytes, mapped_bytes; /* mapped_bytes 0: from malloc; nothing to free when wrapped */
     bool is_wrapped;
-    uint32_t *shadow; /* sim_trace.c: who wrote and read what, or NULL */
+    bool is_unsettled; /* added to a residency set that has not been committed since */
+    uint32_t *shadow;  /* sim_trace.c: who wrote and read what, or NULL */
 };
 
 #define SIM_CONSTANTS_MAX 64
