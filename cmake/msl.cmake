@@ -77,7 +77,7 @@ set(variants plain fast)
 if(NOT RADISH_SANITIZE)
   list(APPEND variants traced)
 endif()
-foreach(source msl_rt msl_fiber msl_trace)
+foreach(source msl_rt msl_fiber msl_race msl_trace)
   add_custom_command(OUTPUT ${MSL_BUILD}/${source}.o COMMAND ${msl_env} ${msl_cc} runtime ${MSL_SHIM}/${source}.cpp ${MSL_BUILD}/${source}.o
     DEPENDS ${MSL_SHIM}/${source}.cpp ${msl_shim_headers} ${msl_cc} VERBATIM)
   list(APPEND runtime_objects ${MSL_BUILD}/${source}.o)

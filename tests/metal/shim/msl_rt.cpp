@@ -22,6 +22,7 @@
 
 #include "msl_fiber.h"
 #include "msl_math.h"
+#include "msl_race.h"
 #include "msl_simd.h"
 
 #include <atomic>
@@ -80,6 +81,7 @@ struct Thread {
     msl::Lane lane;
     State state;
     msl::Operation op;
+    bool is_ordering; /* of a barrier: with mem_threadgroup */
     msl::Site site;
     size_t n_brought;
     unsigned char brought[msl::MEET_BYTES];
@@ -119,6 +121,7 @@ struct Worker {
     std::vector<msl::Meeting> simd; /* [n_threads / 32] */
     std::vector<uint32_t> order;    /* of threads; SIMD-groups stay together */
     std::vector<Shared> variables;
+    msl::Races races; /* has regions in the variant `traced` only */
     msl::Arguments arguments;
     Job *job;
     char *stacks;
@@ -223,6 +226,8 @@ bool release_simd(Worker &w, uint32_t from, uint32_t to) {
             base_name(first->site.file), first->site.line, n, n_needed);
         return false;
     }
+    if (first->state == State::SIMD_BARRIER && first->is_ordering)
+        w.races.simd_barrier(from / msl::SIMD_WIDTH);
     for (uint32_t i = from; i < to; i++)
         if (m.mask >> (i - from) & 1) w.threads[i].state = State::RUNS;
     return true;
@@ -252,6 +257,7 @@ bool release_barrier(Worker &w) {
             base_name(first->site.file), first->site.line, n_there, w.n_threads, n_ended);
         return false;
     }
+    if (first->is_ordering) w.races.barrier();
     for (uint32_t i = 0; i < w.n_threads; i++) w.threads[i].state = State::RUNS;
     return true;
 }
@@ -284,6 +290,7 @@ void run_fibers(Worker &w) {
         t.fiber.stack = w.stacks + i * STACK_BYTES;
         t.fiber.stack_bytes = STACK_BYTES;
         t.state = State::RUNS;
+        t.site = {"", 0, 0};
         msl::fiber_start(t.fiber, enter);
     }
     do
@@ -365,6 +372,7 @@ void run_group(Worker &w, uint64_t index) {
     for (uint32_t s = 0; s < MSL_BINDINGS; s++)
         if (w.arguments.shared[s]) memset(w.arguments.shared[s], 0xff, job.run->shared_bytes[s]);
     for (Shared &v : w.variables) memset(v.at, 0xff, v.bytes);
+    w.races.begin_group((w.n_threads + msl::SIMD_WIDTH - 1) / msl::SIMD_WIDTH);
     if (job.kernel->is_meeting)
         run_fibers(w);
     else
@@ -405,6 +413,7 @@ void work(Worker &w, Job &job) {
     set_flush(false);
     for (Shared &v : w.variables) free(v.at);
     w.variables.clear();
+    w.races.clear();
     for (uint32_t i = 0; i < MSL_BINDINGS; i++) free(w.arguments.shared[i]);
     self = nullptr;
 }
@@ -587,6 +596,15 @@ bool give_fault(const char *fault, char *out, size_t bytes) {
 
 } // namespace
 
+/* Threadgroup memory as it is now; what comes later is added as it comes. At least one region, so
+ * that this is done once. */
+static void start_races(Worker &w) {
+    for (uint32_t i = 0; i < MSL_BINDINGS; i++)
+        if (w.arguments.shared[i]) w.races.add(w.arguments.shared[i], w.job->run->shared_bytes[i]);
+    for (const Shared &v : w.variables) w.races.add(v.at, v.bytes);
+    if (w.races.regions.empty()) w.races.add(nullptr, 0);
+}
+
 /* ---- what kernels call ---- */
 
 namespace msl {
@@ -630,6 +648,7 @@ void *shared_variable(const void *key, size_t bytes) {
     Shared v = {key, aligned_alloc(16, (bytes + 15) & ~(size_t)15), bytes};
     memset(v.at, 0xff, bytes);
     self->variables.push_back(v);
+    if (!self->races.regions.empty()) self->races.add(v.at, bytes);
     Kernel *k = const_cast<Kernel *>(self->job->kernel);
     uint64_t all = 0, total = 0;
     for (const Shared &s : self->variables) all += (s.bytes + 15) & ~(size_t)15;
@@ -654,16 +673,33 @@ Meeting &meet(Operation op, Site site, const void *bytes, size_t n) {
     return w->simd[w->current / SIMD_WIDTH];
 }
 
-void threadgroup_barrier(Site site) {
-    self->threads[self->current].op = OP_REDUCE;
+void threadgroup_barrier(bool is_ordering, Site site) {
+    Thread &t = self->threads[self->current];
+    t.op = OP_REDUCE;
+    t.is_ordering = is_ordering;
     wait_at(State::BARRIER, site);
 }
 
-void simdgroup_barrier(Site site) {
+void simdgroup_barrier(bool is_ordering, Site site) {
     Thread &t = self->threads[self->current];
     t.n_brought = 0;
     t.op = OP_REDUCE;
+    t.is_ordering = is_ordering;
     wait_at(State::SIMD_BARRIER, site);
+}
+
+void see_shared(const void *at, size_t bytes, bool is_write) {
+    Worker *w = self;
+    if (!w || w->job->is_bad) return;
+    if (w->races.regions.empty()) start_races(*w);
+    Race race;
+    if (!w->races.see(at, bytes, is_write, w->current, &race)) return;
+    const Thread &t = w->threads[w->current];
+    say(*w->job,
+        "a race: thread %u %s what thread %u %s, byte %u of threadgroup block %u, no barrier "
+        "between (it last met others at line %d)",
+        w->current, is_write ? "writes" : "reads", race.other,
+        race.other_writes ? "writes" : "reads", race.offset, race.region, t.site.line);
 }
 
 float fast_trig(float exact, float error_max) {

@@ -39,8 +39,9 @@ struct Meeting {
 #ifdef MSL_RUN
 Meeting &meet(Operation op, Site site, const void *bytes, size_t n);
 uint lane(); /* thread_index_in_simdgroup of who asks */
-void threadgroup_barrier(Site site);
-void simdgroup_barrier(Site site);
+/* is_ordering: threadgroup memory is among the flags. */
+void threadgroup_barrier(bool is_ordering, Site site);
+void simdgroup_barrier(bool is_ordering, Site site);
 #else
 inline Meeting &meet(Operation, Site, const void *, size_t) {
     static Meeting m;
@@ -49,8 +50,8 @@ inline Meeting &meet(Operation, Site, const void *, size_t) {
 inline uint lane() {
     return 0;
 }
-inline void threadgroup_barrier(Site) {}
-inline void simdgroup_barrier(Site) {}
+inline void threadgroup_barrier(bool, Site) {}
+inline void simdgroup_barrier(bool, Site) {}
 #endif
 
 template <class T> inline T take(const unsigned char *bytes) {
@@ -103,11 +104,14 @@ inline mem_flags operator|(mem_flags a, mem_flags b) {
     return mem_flags(uint(a) | uint(b));
 }
 #define MSL_SITE msl::Site site = msl::Site::here()
-inline void threadgroup_barrier(mem_flags, MSL_SITE) {
-    msl::threadgroup_barrier(site);
+inline bool msl_has_shared(mem_flags flags) {
+    return uint(flags) & uint(mem_flags::mem_threadgroup);
 }
-inline void simdgroup_barrier(mem_flags, MSL_SITE) {
-    msl::simdgroup_barrier(site);
+inline void threadgroup_barrier(mem_flags flags, MSL_SITE) {
+    msl::threadgroup_barrier(msl_has_shared(flags), site);
+}
+inline void simdgroup_barrier(mem_flags flags, MSL_SITE) {
+    msl::simdgroup_barrier(msl_has_shared(flags), site);
 }
 
 template <class T> inline T simd_sum(T x, MSL_SITE) {

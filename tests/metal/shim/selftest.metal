@@ -91,11 +91,11 @@ kernel void selftest_barrier(const device float *x [[buffer(0)]], device float *
                              uint i [[thread_position_in_grid]],
                              uint t [[thread_index_in_threadgroup]],
                              uint n [[threads_per_threadgroup]]) {
-    threadgroup float own[64];
+    threadgroup float own[128];
     shared[t] = x[i];
-    own[t % 64] = 1.0;
+    own[t] = 1.0;
     threadgroup_barrier(mem_flags::mem_threadgroup);
-    out[i] = shared[(t + 33) % n] * own[(t + 1) % n % 64];
+    out[i] = shared[(t + 33) % n] * own[(t + 1) % n];
 }
 
 /* The same without the barrier. */
@@ -108,6 +108,22 @@ kernel void selftest_race(const device float *x [[buffer(0)]], device float *out
     shared[t] = x[i] + simd_sum(0.0);
     out[i] = shared[(t + 33) % n] + float(lane) * 0.0;
 }
+
+/* Neighbours of a SIMD-group exchange: simd_sum() is no barrier, simdgroup_barrier is one, and one
+ * without mem_threadgroup is none. */
+template <bool IS_ORDERED>
+kernel void selftest_simd_exchange(const device float *x [[buffer(0)]],
+                                   device float *out [[buffer(1)]],
+                                   threadgroup float *shared [[threadgroup(0)]],
+                                   uint t [[thread_index_in_threadgroup]]) {
+    shared[t] = x[t] + simd_sum(0.0);
+    simdgroup_barrier(IS_ORDERED ? mem_flags::mem_threadgroup : mem_flags::mem_none);
+    out[t] = shared[t ^ 1];
+}
+template [[host_name("selftest_simd_ordered")]] kernel decltype(selftest_simd_exchange<true>)
+    selftest_simd_exchange<true>;
+template [[host_name("selftest_simd_race")]] kernel decltype(selftest_simd_exchange<false>)
+    selftest_simd_exchange<false>;
 
 /* A barrier that one thread does not reach. */
 kernel void selftest_early(device float *out [[buffer(0)]], uint t [[thread_index_in_threadgroup]]) {
