@@ -67,6 +67,13 @@ struct flag {
 #define U32_MAX     4294967295.0
 #define CONTEXT_MAX 16777216.0
 #define MEMORY_MAX  1099511627776.0
+#if defined(RADISH_METAL_SIM)
+#define DEVICES "cpu|metal-sim"
+#elif defined(RADISH_METAL)
+#define DEVICES "cpu|metal"
+#else
+#define DEVICES "cpu"
+#endif
 
 /* clang-format off: a table reads better as one. */
 static const struct flag flags[] = {
@@ -82,7 +89,7 @@ static const struct flag flags[] = {
     {"context-length", 0, KIND_U32, ENGINE, AT(engine.context_tokens), 0, 1, CONTEXT_MAX, NULL,
      "TOKENS", NULL, "what the model was trained for, or what fits", "longest prompt plus answer"},
 
-    {"device", 0, KIND_WORD, ENGINE, AT(engine.device), 0, 0, 0, "cpu", "NAME", "cpu", NULL,
+    {"device", 0, KIND_WORD, ENGINE, AT(engine.device), 0, 0, 0, DEVICES, "NAME", "cpu", NULL,
      "what computes: cpu; on a Mac, metal"},
     {"threads", 0, KIND_U32, ENGINE | COMMAND_BENCH, AT(engine.n_threads), 0, 1, 1024, NULL, "N",
      NULL, "physical cores; all where there are 1 or 2", "threads that compute"},
