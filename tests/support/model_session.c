@@ -46,6 +46,9 @@ void session_open(const char *path, const struct session_options *options,
         .kv_dtype = device_kv_dtype(RADISH_KV_AUTO, options->precision, session_out->config.dtype),
     };
     session_out->n_slots = runner_options.n_slots;
+    struct runner_plan plan; /* asks the device for all that it will have to do */
+    must(runner_plan(&session_out->config, session_out->device, &runner_options, &plan, &err),
+         &err);
     must(runner_create(&session_out->config, session_out->weights, session_out->device,
                        &runner_options, &session_out->runner, &err),
          &err);
