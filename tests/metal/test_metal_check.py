@@ -58,8 +58,8 @@ def test_the_script_fails_when_a_kernel_does(tmp_path):
 def test_damaged_vectors_are_refused(tmp_path):
     raw = VECTORS.read_bytes()
     (tmp_path / "short.safetensors").write_bytes(raw[:len(raw) // 2])
-    (tmp_path / "sizes.safetensors").write_bytes(raw.replace(b"op=matmul n_rows=2 ", b"op=matmul n_rows=63"))
-    for name, text in (("short", "truncated"), ("sizes", "short"), ("absent", "absent")):
+    (tmp_path / "sizes.safetensors").write_bytes(raw.replace(b"op=matmul n_rows=2 ", b"op=matmul n_rows=9 "))
+    for name, text in (("short", "not inside the file"), ("sizes", "an array is short"), ("absent", "absent.safetensors")):
         done = run(CHECK, "golden", tmp_path / f"{name}.safetensors")
         assert done.returncode == 1 and text in done.stdout, (name, done.stdout)
 
