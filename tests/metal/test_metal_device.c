@@ -526,6 +526,45 @@ static void test_a_layer_has_a_barrier_where_one_is_needed_and_no_other(void **s
     device_close(d);
 }
 
+static void normalise_rows(struct device *d, const float *w, const float *x, float *y) {
+    d->ops->rmsnorm(d, &(struct rmsnorm_args){.x = x,
+                                              .w = w,
+                                              .y = y,
+                                              .n_rows = TOKENS,
+                                              .width = WIDTH,
+                                              .x_stride = WIDTH,
+                                              .y_stride = WIDTH,
+                                              .eps = 1e-5f});
+}
+
+static void test_ranges_that_meet_have_a_barrier_between_them(void **state) {
+    (void)state;
+    enum { ROWS = TOKENS * WIDTH };
+    struct device *d = open_device();
+    struct metal_device *metal = metal_of(d);
+    reserve(d);
+    ask(d, KERNEL_OP_RMSNORM, &(struct kernel_shape){.n_in = WIDTH});
+    float *w = allocate(d, WIDTH * sizeof *w), *a = allocate(d, 5 * ROWS * sizeof *a);
+    for (uint32_t i = 0; i < WIDTH; i++) w[i] = 1;
+    for (uint32_t i = 0; i < ROWS; i++) a[i] = a[3 * ROWS + i] = 1 + (float)i;
+    d->ops->step_begin(d);
+    normalise_rows(d, w, a, a + ROWS);     /* reads 0, writes 1 */
+    normalise_rows(d, w, a, a + 2 * ROWS); /* reads 0, writes 2: apart */
+    assert_int_equal(metal->n_barriers, 0);
+    normalise_rows(d, w, a + 3 * ROWS, a); /* writes 0, which is read */
+    assert_int_equal(metal->n_barriers, 1);
+    normalise_rows(d, w, a + 3 * ROWS, a + ROWS); /* apart: 0 and 1 */
+    assert_int_equal(metal->n_barriers, 1);
+    normalise_rows(d, w, a + 2 * ROWS - WIDTH, a + 4 * ROWS); /* reads the end of 1 */
+    assert_int_equal(metal->n_barriers, 2);
+    assert_int_equal(d->ops->step_submit(d), RADISH_OK);
+    assert_int_equal(d->ops->step_wait(d), RADISH_OK);
+    assert_memory_equal(a, a + ROWS, ROWS * sizeof *a); /* both of the same rows */
+    d->ops->mem_free(d, a, 5 * ROWS * sizeof *a);
+    d->ops->mem_free(d, w, WIDTH * sizeof *w);
+    device_close(d);
+}
+
 /* ---- steps that the system ends ---- */
 
 /* The layer as it comes out when nothing fails. */
@@ -711,6 +750,7 @@ int main(void) {
         METAL_TEST(test_weights_quantised_here_are_those_of_the_quantiser),
         METAL_TEST(test_what_no_kernel_reads_is_refused_by_name),
         METAL_TEST(test_a_layer_has_a_barrier_where_one_is_needed_and_no_other),
+        METAL_TEST(test_ranges_that_meet_have_a_barrier_between_them),
         METAL_TEST(test_a_step_that_was_ended_runs_in_smaller_pieces_to_the_same_result),
         METAL_TEST(test_what_was_submitted_behind_an_ended_step_is_to_be_done_again),
         METAL_TEST(test_a_device_that_always_ends_steps_fails_for_good),
