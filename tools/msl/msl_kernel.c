@@ -180,7 +180,7 @@ static bool find_instantiated(const struct msl_unit *u, size_t i, size_t *name_o
 size_t msl_kernel_instance(struct msl_unit *u, size_t i) {
     const struct msl_token *at = u->tokens.at;
     struct msl_attribute attributes[MSL_ATTRIBUTES_MAX];
-    size_t n = 0, name, end, next = msl_read_attributes(u, i + 1, attributes, &n);
+    size_t n = 0, name = i, end, next = msl_read_attributes(u, i + 1, attributes, &n);
     struct msl_instance instance = {.at = i};
     bool is_named = n == 1 && msl_token_is(&at[attributes[0].name], "host_name");
     bool is_found = find_instantiated(u, next, &name, &instance.args, &end);
