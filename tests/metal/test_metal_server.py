@@ -104,11 +104,12 @@ def test_a_closed_socket_ends_its_request(metal):
 
 def test_a_full_pool_retracts_and_answers_all_the_same(start, metal):
     tight = start(*DEVICE, "--context-length", "256", "--max-total-tokens", "256", "--max-running-requests", "4", "--schedule-conservativeness", "0.1")
-    prompts = [ids(f"tight {i}", 30) for i in range(4)]
+    prompts = [ids(f"tight {i}", 50) for i in range(4)]
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
-        together = list(pool.map(lambda p: complete(tight, p, max_tokens=60), prompts))
+        together = list(pool.map(lambda p: complete(tight, p, max_tokens=26), prompts))
+    assert "Retract requests." in tight.log(), tight.log()
     for one, prompt in zip(together, prompts):
-        same_or_nearly(one, complete(metal, prompt, max_tokens=60))
+        same_or_nearly(one, complete(metal, prompt, max_tokens=26))
 
 
 def test_without_overlap_the_answers_are_the_same(start, metal):
