@@ -14,7 +14,7 @@
 #include "avx2_tile.h"
 #include "vnni_kinds.h"
 
-enum { MR_MAX = 6, GROUP_BYTES = 4 * PANEL_ROWS, HALVES = 2, HALF_BYTES = 32 };
+enum { AHEAD_BLOCKS = 4, MR_MAX = 6, GROUP_BYTES = 4 * PANEL_ROWS, HALVES = 2, HALF_BYTES = 32 };
 
 /* Group g of a block: 4 inputs of 8 rows, the low or the high half of the panel. */
 INLINE __m256i load_group(const struct i8_kind kind, const uint8_t *w, int g, int half) {
@@ -30,6 +30,12 @@ INLINE __m256i load_group(const struct i8_kind kind, const uint8_t *w, int g, in
 INLINE __m256 load_scales(const struct i8_kind kind, const uint8_t *scales, int i) {
     if (!kind.has_half_scales) return _mm256_load_ps((const float *)(const void *)scales + i);
     return _mm256_cvtph_ps(_mm_load_si128((const __m128i *)(const void *)(scales + 2 * i)));
+}
+
+/* One token waits for memory: blocks ahead are asked for. */
+INLINE void prefetch_block(const uint8_t *w, size_t block_bytes) {
+    for (size_t at = 0; at < block_bytes; at += 64)
+        _mm_prefetch((const char *)w + AHEAD_BLOCKS * block_bytes + at, _MM_HINT_T0);
 }
 
 /* One scale block of a panel into the sums of mr tokens; act: their blocks of 32. */
@@ -78,6 +84,7 @@ INLINE void multiply_tile(const struct matmul_part *p, const struct i8_kind kind
     }
     for (size_t b = 0; b < n_blocks; b++, act++) {
         UNROLL for (int part = 0; part < ACT_BLOCK / kind.block; part++) {
+            if (mr == 1) prefetch_block(w, block_bytes);
             add_block(kind, w, act, n_blocks, part, mr, sums);
             w += block_bytes;
         }
