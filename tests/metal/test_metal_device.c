@@ -309,6 +309,26 @@ static void test_what_no_kernel_reads_is_refused_by_name(void **state) {
     device_close(d);
 }
 
+static void test_kernels_are_forced_by_variant_and_others_are_refused(void **state) {
+    (void)state;
+    static const char *const unfused = "rope_kv_store=unfused", *const others = "matmul=ref";
+    const struct device_options forced = {.n_threads = 1, .kernels = &unfused, .n_kernels = 1};
+    const struct device_options refused = {.n_threads = 1, .kernels = &others, .n_kernels = 1};
+    struct radish_error err = {0};
+    struct device *d;
+
+    assert_int_equal(device_open("metal-sim", &forced, &d, &err), RADISH_OK);
+    assert_non_null(strstr(device_kernels(d), "=kv_f32_rope_kv_store__metal_unfused"));
+    assert_non_null(strstr(device_kernels_report(d), "forced by --kernel"));
+    device_close(d);
+
+    assert_int_equal(device_open("metal-sim", &refused, &d, &err), RADISH_E_UNSUPPORTED);
+    assert_null(d);
+    assert_non_null(strstr(err.msg, "this device has metal"));
+    assert_int_equal(device_open("cpu", &refused, &d, &err), RADISH_OK);
+    device_close(d);
+}
+
 /* ---- a layer ---- */
 
 struct layer {
@@ -749,6 +769,7 @@ int main(void) {
         METAL_TEST(test_what_lies_crooked_or_outside_of_the_file_is_copied),
         METAL_TEST(test_weights_quantised_here_are_those_of_the_quantiser),
         METAL_TEST(test_what_no_kernel_reads_is_refused_by_name),
+        METAL_TEST(test_kernels_are_forced_by_variant_and_others_are_refused),
         METAL_TEST(test_a_layer_has_a_barrier_where_one_is_needed_and_no_other),
         METAL_TEST(test_ranges_that_meet_have_a_barrier_between_them),
         METAL_TEST(test_a_step_that_was_ended_runs_in_smaller_pieces_to_the_same_result),
