@@ -3,13 +3,13 @@
  * Sequences with up to ROWS_FEW rows (decodes) are taken row by row, others (chunks of prompts) in
  * tiles of 32 rows:
  *
- *   rows that see up to WHOLE_KEYS keys    attn_decode        one threadgroup walks all keys
- *   rows that see more                     attn_decode_part   one for each block, results in
- * scratch attn_merge         joins the blocks of a row, in order tiles of rows attn_prefill
- * matrices
+ *   rows that see up to WHOLE_KEYS keys   attn_decode        a threadgroup walks all keys
+ *   rows that see more                    attn_decode_part   one for each block, results to scratch
+ *                                         attn_merge         joins the blocks of a row, in order
+ *   tiles of rows                         attn_prefill       matrices
  *
- * The first three kinds touch different rows and stand side by side without a barrier; only the
- * merge waits, for its parts. A row's blocks depend on how many keys it sees and on its heads,
+ * Rows, blocks and tiles touch different memory and stand side by side without a barrier; only the
+ * merge waits, for its blocks. A row's blocks depend on how many keys it sees and on its heads,
  * never on the batch, so its bits do not either; a chunk's rows have the bits of matrices instead.
  *
  * What the host makes (slot tables of all sequences, and the lists of tasks, merges and tiles) lies
