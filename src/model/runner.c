@@ -86,6 +86,7 @@ struct runner {
     float *logits;                      /* [RUNNER_LOGITS_ROWS, n_vocab] host */
     int32_t *tokens; /* [logits_rows_max] host: drawn by the step last waited for */
     struct flight flights[DEVICE_STEPS_MAX];
+    bool can_draw;                  /* the device samples */
     uint32_t n_steps_max;           /* in flight */
     uint64_t n_submitted, n_waited; /* step i uses flights[i % n_steps_max] */
     uint32_t n_logits_rows;         /* of the step last waited for */
@@ -120,6 +121,14 @@ static uint32_t n_steps_in_flight(const struct device *device) {
     return device->ops->is_recorded ? DEVICE_STEPS_MAX : 1;
 }
 
+/* Whether the device samples from rows of this vocabulary. It makes its kernel when it is asked. */
+static bool device_can_draw(const struct model_config *config, const struct device *device) {
+    const struct kernel_shape shape = {.n_in = config->n_vocab};
+    char reason[160];
+    return device->ops->sample &&
+           device->ops->supports(device, KERNEL_OP_SAMPLE, &shape, reason, sizeof reason);
+}
+
 static enum radish_status make_layout(const struct model_config *config,
                                       const struct device *device,
                                       const struct runner_options *options,
@@ -140,7 +149,8 @@ static enum radish_status make_layout(const struct model_config *config,
     fits = fits &&
            add_part(layout_out, 0, PART_KEPT, options->logits_rows_max, config->hidden_dim) &&
            add_part(layout_out, 0, PART_LOGITS, RUNNER_LOGITS_ROWS, config->n_vocab);
-    const uint64_t draw_words = device->ops->sample ? sizeof(struct sample_draw) / 4 : 0;
+    const uint64_t draw_words =
+        device_can_draw(config, device) ? sizeof(struct sample_draw) / 4 : 0;
     for (uint32_t step = 0; step < n_steps_in_flight(device); step++)
         fits = fits && add_part(layout_out, step, PART_TOKEN_IDS, options->tokens_max, 1) &&
                add_part(layout_out, step, PART_POSITIONS, options->tokens_max, 1) &&
@@ -280,6 +290,7 @@ static enum radish_status create_buffers(struct runner *runner, struct radish_er
     uint32_t rows, width;
     void *block = NULL;
     RADISH_TRY(make_layout(config, device, options, &runner->layout, err));
+    runner->can_draw = device_can_draw(config, device);
     RADISH_TRY(device->ops->mem_alloc(device, runner->layout.bytes, &block, err));
     runner->block = block;
     runner->seqs = mem_zalloc(options->seqs_max, 2 * sizeof *runner->seqs);
@@ -691,7 +702,7 @@ bool runner_can_run_ahead(const struct runner *runner) {
 }
 
 bool runner_can_draw(const struct runner *runner) {
-    return runner->device->ops->sample != NULL;
+    return runner->can_draw;
 }
 
 int32_t runner_token(const struct runner *runner, uint32_t row) {

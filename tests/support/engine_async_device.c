@@ -275,6 +275,7 @@ static void sample(struct device *d, const struct sample_rows_args *args) {
 static bool supports(const struct device *d, enum kernel_op op, const struct kernel_shape *shape,
                      char *reason_out, size_t reason_bytes) {
     struct device *inner = async_of_const(d)->inner;
+    if (op == KERNEL_OP_SAMPLE) return d->ops->sample != NULL;
     return inner->ops->supports(inner, op, shape, reason_out, reason_bytes);
 }
 
