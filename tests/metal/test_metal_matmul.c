@@ -360,8 +360,9 @@ static void check_group(struct device *device, const struct group *g) {
     const uint64_t n_group = run_group(device, &args, /*is_group=*/true);
 
     check_same_bits(y, expected, n_y * sizeof *y, "a group and its parts");
-    assert_int_equal(n_parts, args.n_products + 1 + g->has_norm);
-    assert_int_equal(n_group, g->is_fused ? 1 + g->has_norm : n_parts);
+    const uint64_t n_norms = g->has_norm;
+    assert_int_equal(n_parts, n_norms + args.n_products + 1);
+    assert_int_equal(n_group, g->is_fused ? n_norms + 1 : n_parts);
     check_free(expected), check_free(up), check_free(y), check_free(norm_w), check_free(x);
     check_free(bias), check_free(from), check_free(data_up), check_free(data);
     free(host_up), free(host);
