@@ -89,7 +89,8 @@ uint32_t mtl_pipeline_shared_bytes(
     const struct mtl_pipeline *pipeline); /* static threadgroup memory */
 
 /* A command buffer (references unretained) with one concurrent encoder, both open. Dispatches
- * between two barriers may run in any order and at once. NULL: the system has no more. */
+ * between two barriers may run in any order and at once. It is begun after the one before it was
+ * committed, and sees all that this wrote. NULL: the system has no more. */
 struct mtl_commands *mtl_commands_begin(struct mtl_device *device);
 void mtl_use(struct mtl_commands *commands, const struct mtl_pipeline *pipeline);
 void mtl_bind(struct mtl_commands *commands, uint32_t index, const struct mtl_buffer *buffer,
