@@ -196,6 +196,20 @@ static void fast_math_is_found(void **state) {
     finish(commands, encoder);
 }
 
+static void fast_functions_are_found(void **state) {
+    (void)state;
+    id error = NULL;
+    const id options = SEND(object_new, objc_getClass("MTLCompileOptions"));
+    SEND(options_language_version, options, (3 << 16) + 1);
+    SEND(options_math_mode, options, 0);
+    SEND(object_release, SEND(device_library_of_source, device, text("source"), options, &error));
+    assert_fault("functions are the fast ones");
+    SEND(options_math_functions, options, 1);
+    SEND(object_release, SEND(device_library_of_source, device, text("source"), options, &error));
+    SEND(object_release, options);
+    finish(commands, encoder);
+}
+
 static void another_language_version_is_found(void **state) {
     (void)state;
     SEND(object_release, make_library(false, 0));
@@ -538,6 +552,7 @@ int main(void) {
         TEST(a_selector_that_nobody_answers_is_found),
         TEST(an_object_of_another_kind_is_found),
         TEST(fast_math_is_found),
+        TEST(fast_functions_are_found),
         TEST(another_language_version_is_found),
         TEST(residency_without_commit_is_found),
         TEST(too_many_bytes_are_found),

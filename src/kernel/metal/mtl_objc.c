@@ -105,6 +105,7 @@ enum {
     FAMILY_METAL3 = 5001,
     LANGUAGE_3_1 = (3 << 16) + 1,
     MATH_SAFE = 0,
+    FUNCTIONS_PRECISE = 1,
     TYPE_FLOAT = 3,
     TYPE_INT = 29,
     TYPE_UINT = 33,
@@ -183,11 +184,14 @@ static void read_info(struct mtl_device *d) {
 static id compile_source(const struct mtl_device *d, id *error_out) {
     const id options = SEND(d, object_new, objc_getClass("MTLCompileOptions"));
     if (!options) return NULL;
-    /* Whichever this system has; the sources say the same again (math_mode). */
-    if (responds(d, options, METHOD_options_math_mode))
-        SEND(d, options_math_mode, options, MATH_SAFE);
+    /* Whichever this system has: the first, which is deprecated, sets the other two as well. The
+     * sources can say only one of them again (math_mode), and functions are fast by default. */
     if (responds(d, options, METHOD_options_fast_math))
         SEND(d, options_fast_math, options, /*is_fast=*/false);
+    if (responds(d, options, METHOD_options_math_mode))
+        SEND(d, options_math_mode, options, MATH_SAFE);
+    if (responds(d, options, METHOD_options_math_functions))
+        SEND(d, options_math_functions, options, FUNCTIONS_PRECISE);
     SEND(d, options_language_version, options, LANGUAGE_3_1);
     const id source = make_string(d, metal_source);
     const id library =

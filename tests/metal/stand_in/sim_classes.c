@@ -124,7 +124,8 @@ bool sim_is_class(const void *object) {
 bool sim_lacks_method(enum sim_kind kind, const char *selector) {
     const struct sim_settings *s = sim_settings();
     if (kind == SIM_MTLCompileOptions)
-        return !strcmp(selector, "setMathMode:") && s->lacks_math_mode;
+        return s->lacks_math_mode && (!strcmp(selector, "setMathMode:") ||
+                                      !strcmp(selector, "setMathFloatingPointFunctions:"));
     if (kind == SIM_MTLDevice)
         return !strcmp(selector, "newResidencySetWithDescriptor:error:") && s->lacks_residency;
     return kind == SIM_MTLCommandQueue && !strcmp(selector, "addResidencySet:") &&

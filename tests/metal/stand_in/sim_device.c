@@ -19,7 +19,8 @@ enum {
     OPTIONS_SHARED = 0,
     OPTIONS_UNTRACKED = 1 << 8,
     LANGUAGE_3_1 = (3 << 16) + 1,
-    MATH_SAFE = 0
+    MATH_SAFE = 0,
+    FUNCTIONS_PRECISE = 1
 };
 
 /* ---- strings, errors, data ---- */
@@ -146,12 +147,18 @@ id sim_device_fence(id self, SEL selector) {
 
 void sim_options_fast_math(id self, SEL selector, bool is_fast) {
     (void)selector;
-    ((struct sim_options *)(void *)self)->has_fast_math_off = !is_fast;
+    struct sim_options *options = (struct sim_options *)(void *)self;
+    options->has_safe_mode = options->has_precise_functions = !is_fast;
 }
 
 void sim_options_math_mode(id self, SEL selector, NSInteger mode) {
     (void)selector;
-    ((struct sim_options *)(void *)self)->has_math_mode_safe = mode == MATH_SAFE;
+    ((struct sim_options *)(void *)self)->has_safe_mode = mode == MATH_SAFE;
+}
+
+void sim_options_math_functions(id self, SEL selector, NSInteger functions) {
+    (void)selector;
+    ((struct sim_options *)(void *)self)->has_precise_functions = functions == FUNCTIONS_PRECISE;
 }
 
 void sim_options_language_version(id self, SEL selector, NSUInteger version) {
@@ -175,8 +182,8 @@ id sim_device_library_of_source(id self, SEL selector, id source_object, id opti
     const struct sim_string *source = sim_get(source_object, SIM_NSString, where);
     const struct sim_options *options = sim_get(options_object, SIM_MTLCompileOptions, where);
     if (!source || !options) return refuse(error_out, "an argument is nil");
-    if (!options->has_math_mode_safe && !options->has_fast_math_off)
-        sim_fault("%s: fast math is on", where);
+    if (!options->has_safe_mode) sim_fault("%s: fast math is on", where);
+    if (!options->has_precise_functions) sim_fault("%s: functions are the fast ones", where);
     if (options->language_version != LANGUAGE_3_1)
         sim_fault("%s: language version %#lx, not 3.1", where, options->language_version);
     if (sim_settings()->fails_compile)

@@ -152,7 +152,7 @@ struct sim_constants { /* MTLFunctionConstantValues */
 
 struct sim_options { /* MTLCompileOptions */
     struct sim_object base;
-    bool has_fast_math_off, has_math_mode_safe;
+    bool has_safe_mode, has_precise_functions;
     NSUInteger language_version;
 };
 
