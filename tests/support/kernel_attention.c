@@ -32,8 +32,11 @@ static void deal_slots(struct attention_case *c) {
     uint32_t n = 0;
     for (uint32_t s = 0; s < c->n_seqs; s++) n += c->kv_len[s];
     c->n_slots = n + 1;
-    uint32_t next = 1, step = 7;
-    while (c->n_slots % step == 0) step += 2;
+    /* A prime that does not divide n_slots: every slot comes once, and 0 not at all. */
+    static const uint32_t primes[] = {7, 11, 13, 17, 19, 23, 29, 31, 37, 41};
+    uint32_t next = 1, at = 0;
+    while (c->n_slots % primes[at] == 0) at++;
+    const uint32_t step = primes[at];
     for (uint32_t s = 0; s < c->n_seqs; s++) {
         c->slots[s] = malloc(c->kv_len[s] * sizeof(uint32_t));
         assert_non_null(c->slots[s]);
