@@ -37,7 +37,7 @@ struct walk {
     bool is_in_kernel; /* between the braces of one */
     bool has_head;     /* a signature was read, its body has not begun */
     struct msl_range threads_max;
-    bool has_safe_math, has_no_contract;
+    bool has_braces, has_safe_math, has_no_contract;
     uint32_t n_file; /* of the first token: the .metal itself */
     const char *file;
 };
@@ -337,8 +337,9 @@ static void note_pragma(struct msl_unit *u, struct walk *w, size_t i) {
         msl_write_token(u, i);
         return;
     }
-    w->has_safe_math |= strstr(text, "math_mode(safe)") != NULL;
-    w->has_no_contract |= strstr(text, "contract(off)") != NULL;
+    /* Functions of headers have to come after, too. */
+    w->has_safe_math |= !w->has_braces && strstr(text, "math_mode(safe)");
+    w->has_no_contract |= !w->has_braces && strstr(text, "contract(off)");
     msl_write_lines(u, (struct msl_range){i, i + 1});
 }
 
@@ -366,6 +367,7 @@ static void refuse(struct msl_unit *u, size_t i) {
 static void count_brackets(struct walk *w, const struct msl_token *t) {
     if (msl_token_is(t, "{")) {
         w->n_braces++;
+        w->has_braces = true;
         if (w->has_head && w->n_braces == 1) w->is_in_kernel = true;
         w->has_head = false;
     } else if (msl_token_is(t, "}")) {
@@ -445,7 +447,9 @@ static void walk_all(struct msl_unit *u) {
     buf_append_char(u->out, '\n');
     if (w.n_braces || w.n_parens) msl_error(u, u->tokens.n, "brackets are not balanced");
     if (!w.has_safe_math || !w.has_no_contract)
-        msl_error(u, 0, "the file has no `#pragma METAL fp math_mode(safe)` or `contract(off)`");
+        msl_error(u, 0,
+                  "the file does not begin with `#pragma METAL fp math_mode(safe)` and "
+                  "`contract(off)`");
     mark_optional(u);
 }
 

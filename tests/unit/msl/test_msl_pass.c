@@ -185,6 +185,10 @@ static void a_file_has_to_ask_for_exact_arithmetic(void **state) {
     assert_int_equal(r.status, RADISH_E_FORMAT);
     assert_non_null(strstr(r.errors.data, "contract(off)"));
     result_deinit(&r);
+    r = translate("# 1 \"k.metal\"\nint f() { return 1; }\n" PRAGMAS);
+    assert_int_equal(r.status, RADISH_E_FORMAT);
+    assert_non_null(strstr(r.errors.data, "contract(off)"));
+    result_deinit(&r);
 }
 
 static void a_byte_that_begins_nothing_is_an_error_with_a_place(void **state) {

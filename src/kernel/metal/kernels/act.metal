@@ -7,11 +7,12 @@
  * n_rows), exactly, a thread an element; which activation, and whether there is an `up`, are
  * constants of the pipeline. NaN stays NaN. Per element: 4 or 8 bytes read, 4 written. */
 #include <metal_stdlib>
-#include "act_args.h"
-#include "formulas.h"
 
 #pragma METAL fp math_mode(safe)
 #pragma METAL fp contract(off)
+
+#include "act_args.h"
+#include "formulas.h"
 
 using namespace metal;
 

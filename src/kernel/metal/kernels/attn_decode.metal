@@ -25,10 +25,10 @@
  * Per key and KV head: both rows read once for ATTN_HEADS heads. Not run on Apple hardware. */
 #include <metal_stdlib>
 
-#include "attention.h"
-
 #pragma METAL fp math_mode(safe)
 #pragma METAL fp contract(off)
+
+#include "attention.h"
 
 using namespace metal;
 

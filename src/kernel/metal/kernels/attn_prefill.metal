@@ -26,10 +26,10 @@
 #include <metal_simdgroup_matrix>
 #include <metal_stdlib>
 
-#include "attention.h"
-
 #pragma METAL fp math_mode(safe)
 #pragma METAL fp contract(off)
+
+#include "attention.h"
 
 using namespace metal;
 

@@ -18,10 +18,11 @@
  * eight, so that it waits for memory once and not eight times: what a later of them reads, none of
  * the earlier writes, since each reads at or behind its own row and rows ascend. */
 #include <metal_stdlib>
-#include "gather_args.h"
 
 #pragma METAL fp math_mode(safe)
 #pragma METAL fp contract(off)
+
+#include "gather_args.h"
 
 using namespace metal;
 

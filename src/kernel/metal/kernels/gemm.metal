@@ -27,10 +27,11 @@
  * past the end are zeros in both, which only plain types have. Not measured on a GPU yet. */
 #include <metal_stdlib>
 #include <metal_simdgroup_matrix>
-#include "matmul_args.h"
 
 #pragma METAL fp math_mode(safe)
 #pragma METAL fp contract(off)
+
+#include "matmul_args.h"
 
 using namespace metal;
 

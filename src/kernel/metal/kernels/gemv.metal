@@ -26,11 +26,12 @@
  * it). Bytes moved: W once, x once per OUT rows of W, from the cache. Not measured on a GPU yet:
  * OUT, SPLIT and GEMV_SIMDS are guesses, set in metal_matmul.c. */
 #include <metal_stdlib>
-#include "formulas.h"
-#include "matmul_args.h"
 
 #pragma METAL fp math_mode(safe)
 #pragma METAL fp contract(off)
+
+#include "formulas.h"
+#include "matmul_args.h"
 
 using namespace metal;
 

@@ -14,10 +14,11 @@
  * rows whose mean is far larger than their spread; the second and third read of a row come from the
  * cache. Per element: 4 bytes read (8 where y is added to), 4 written. */
 #include <metal_stdlib>
-#include "norm_args.h"
 
 #pragma METAL fp math_mode(safe)
 #pragma METAL fp contract(off)
+
+#include "norm_args.h"
 
 using namespace metal;
 

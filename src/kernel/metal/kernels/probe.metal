@@ -7,10 +7,10 @@
  * Sums are written, so that no reading can be left out. */
 #include <metal_stdlib>
 
-#include "probe_args.h"
-
 #pragma METAL fp math_mode(safe)
 #pragma METAL fp contract(off)
+
+#include "probe_args.h"
 
 using namespace metal;
 

@@ -25,10 +25,11 @@
  * there are no barriers and no SIMD-group operations. Per number of K or V: 4 bytes read, 2 or 4
  * written. */
 #include <metal_stdlib>
-#include "rope_args.h"
 
 #pragma METAL fp math_mode(safe)
 #pragma METAL fp contract(off)
+
+#include "rope_args.h"
 
 using namespace metal;
 
