@@ -131,16 +131,16 @@ struct quant_bf16 {
 
 /* ---- blocks of 32 ---- */
 
-/* What block types have in common. */
-struct quant_blocks {
-    enum : uint { IS_PLAIN = 0 };
-    static float element(const device uchar *, uint) {
-        return 0.0f;
+/* These have no element of their own. Not a struct that they derive from: Metal's specification
+ * lists derived classes among what the language leaves out, though its compiler takes them. */
+#define QUANT_NO_ELEMENT                                                                           \
+    static float element(const device uchar *, uint) {                                             \
+        return 0.0f;                                                                               \
     }
-};
 
-struct quant_q8_0 : quant_blocks {
-    enum : uint { BLOCK = 32, BYTES = 34, GAP = 8, HAS_MIN = 0 };
+struct quant_q8_0 {
+    enum : uint { BLOCK = 32, BYTES = 34, GAP = 8, HAS_MIN = 0, IS_PLAIN = 0 };
+    QUANT_NO_ELEMENT
     static quant_run run(const device uchar *block, uint j) {
         const uint2 q = quant_halves(block + 2 + j);
         return quant_make(float4(as_type<char4>(q.x)), float4(as_type<char4>(q.y)),
@@ -148,24 +148,27 @@ struct quant_q8_0 : quant_blocks {
     }
 };
 
-struct quant_q4_0 : quant_blocks {
-    enum : uint { BLOCK = 32, BYTES = 18, GAP = 16, HAS_MIN = 0 };
+struct quant_q4_0 {
+    enum : uint { BLOCK = 32, BYTES = 18, GAP = 16, HAS_MIN = 0, IS_PLAIN = 0 };
+    QUANT_NO_ELEMENT
     static quant_run run(const device uchar *block, uint j) {
         const uint2 q = quant_nibbles(quant_halves(block + 2 + j % 16), j / 16 * 4);
         return quant_bytes(q, 8.0f, quant_half(block), 0.0f);
     }
 };
 
-struct quant_q4_1 : quant_blocks {
-    enum : uint { BLOCK = 32, BYTES = 20, GAP = 16, HAS_MIN = 1 };
+struct quant_q4_1 {
+    enum : uint { BLOCK = 32, BYTES = 20, GAP = 16, HAS_MIN = 1, IS_PLAIN = 0 };
+    QUANT_NO_ELEMENT
     static quant_run run(const device uchar *block, uint j) {
         const uint2 q = quant_nibbles(quant_words(block + 4 + j % 16), j / 16 * 4);
         return quant_bytes(q, 0.0f, quant_half(block), quant_half(block + 2));
     }
 };
 
-struct quant_q5_0 : quant_blocks {
-    enum : uint { BLOCK = 32, BYTES = 22, GAP = 16, HAS_MIN = 0 };
+struct quant_q5_0 {
+    enum : uint { BLOCK = 32, BYTES = 22, GAP = 16, HAS_MIN = 0, IS_PLAIN = 0 };
+    QUANT_NO_ELEMENT
     static quant_run run(const device uchar *block, uint j) {
         const uint2 q = quant_nibbles(quant_halves(block + 6 + j % 16), j / 16 * 4);
         const uint fifth = uint(((const device ushort *)(block + 2))[j / 16]) >> j % 16;
@@ -173,8 +176,9 @@ struct quant_q5_0 : quant_blocks {
     }
 };
 
-struct quant_q5_1 : quant_blocks {
-    enum : uint { BLOCK = 32, BYTES = 24, GAP = 16, HAS_MIN = 1 };
+struct quant_q5_1 {
+    enum : uint { BLOCK = 32, BYTES = 24, GAP = 16, HAS_MIN = 1, IS_PLAIN = 0 };
+    QUANT_NO_ELEMENT
     static quant_run run(const device uchar *block, uint j) {
         const uint2 q = quant_nibbles(quant_words(block + 8 + j % 16), j / 16 * 4);
         const uint fifth = uint(((const device ushort *)(block + 4))[j / 16]) >> j % 16;
@@ -184,8 +188,9 @@ struct quant_q5_1 : quant_blocks {
 
 /* ---- blocks of 256 ---- */
 
-struct quant_q2_k : quant_blocks {
-    enum : uint { BLOCK = 256, BYTES = 84, GAP = 32, HAS_MIN = 1 };
+struct quant_q2_k {
+    enum : uint { BLOCK = 256, BYTES = 84, GAP = 32, HAS_MIN = 1, IS_PLAIN = 0 };
+    QUANT_NO_ELEMENT
     static quant_run run(const device uchar *block, uint j) {
         const uint2 q = quant_words(block + 16 + j / 128 * 32 + j % 32);
         const uint scales = block[j / 16];
@@ -195,8 +200,9 @@ struct quant_q2_k : quant_blocks {
     }
 };
 
-struct quant_q3_k : quant_blocks {
-    enum : uint { BLOCK = 256, BYTES = 110, GAP = 32, HAS_MIN = 0 };
+struct quant_q3_k {
+    enum : uint { BLOCK = 256, BYTES = 110, GAP = 32, HAS_MIN = 0, IS_PLAIN = 0 };
+    QUANT_NO_ELEMENT
     static float scale_of(const device uchar *s, uint g) {
         const uint low = g < 8 ? s[g] & 15 : s[g - 8] >> 4;
         const uint high = s[8 + g % 4] >> 2 * (g / 4) & 3;
@@ -210,8 +216,9 @@ struct quant_q3_k : quant_blocks {
     }
 };
 
-struct quant_q4_k : quant_blocks {
-    enum : uint { BLOCK = 256, BYTES = 144, GAP = 32, HAS_MIN = 1 };
+struct quant_q4_k {
+    enum : uint { BLOCK = 256, BYTES = 144, GAP = 32, HAS_MIN = 1, IS_PLAIN = 0 };
+    QUANT_NO_ELEMENT
     static quant_run run(const device uchar *block, uint j) {
         const uint2 q = quant_words(block + 16 + j / 64 * 32 + j % 32);
         const float2 s = quant_k_scale(block + 4, j / 32);
@@ -220,8 +227,9 @@ struct quant_q4_k : quant_blocks {
     }
 };
 
-struct quant_q5_k : quant_blocks {
-    enum : uint { BLOCK = 256, BYTES = 176, GAP = 32, HAS_MIN = 1 };
+struct quant_q5_k {
+    enum : uint { BLOCK = 256, BYTES = 176, GAP = 32, HAS_MIN = 1, IS_PLAIN = 0 };
+    QUANT_NO_ELEMENT
     static quant_run run(const device uchar *block, uint j) {
         const uint2 q = quant_words(block + 48 + j / 64 * 32 + j % 32);
         const uint2 fifth = quant_words(block + 16 + j % 32);
@@ -231,8 +239,9 @@ struct quant_q5_k : quant_blocks {
     }
 };
 
-struct quant_q6_k : quant_blocks {
-    enum : uint { BLOCK = 256, BYTES = 210, GAP = 64, HAS_MIN = 0 };
+struct quant_q6_k {
+    enum : uint { BLOCK = 256, BYTES = 210, GAP = 64, HAS_MIN = 0, IS_PLAIN = 0 };
+    QUANT_NO_ELEMENT
     static quant_run run(const device uchar *block, uint j) {
         const uint part = j / 128, quarter = j % 128 / 32;
         const uint2 q = quant_halves(block + 64 * part + j % 64);

@@ -28,10 +28,10 @@
  * threadgroup, from the cache. Not run on Apple hardware. */
 #include <metal_stdlib>
 
-#include "sample_args.h"
-
 #pragma METAL fp math_mode(safe)
 #pragma METAL fp contract(off)
+
+#include "sample_args.h"
 
 using namespace metal;
 
@@ -254,9 +254,10 @@ static sample_cut sample_find_place(thread const sample_row &row, sample_search 
             own /= each;
             search.is_by_weight = false;
         }
-        if (at + 1 == own) /* all that take part of this rank */
-            return uint(prefix) == search.within.rank ? search.within
-                                                      : sample_cut{uint(prefix), SAMPLE_NO_ID};
+        if (at + 1 == own) { /* all that take part of this rank */
+            if (uint(prefix) == search.within.rank) return search.within;
+            return sample_cut{uint(prefix), SAMPLE_NO_ID};
+        }
     }
     return sample_cut{uint(prefix >> 22), uint(prefix) & 0x3fffffu};
 }
