@@ -375,10 +375,12 @@ enum radish_status output_take(struct radish_engine *engine, const struct engine
         engine->figures.output_ns = clock_ns();
         for (uint32_t i = 0; i < n_rows; i++) take_row(engine, &engine->rows[i]);
     }
+    /* Who wants no token ends with the chunk that completes its prompt: this one's, not one that
+     * runs ahead. */
     for (uint32_t i = 0; i < batch->n_seqs; i++) {
         const struct sched_seq *seq = batch->seqs[i].user;
         struct engine_choice *choice = seq ? seq->user : NULL;
-        if (choice && !choice->is_done && seq->state == SCHED_SEQ_DECODING &&
+        if (choice && !choice->is_done && batch->seqs[i].kv_len == seq->n_prompt &&
             !choice->request->r.max_new_tokens)
             output_end(engine, choice, RADISH_FINISH_LENGTH, RADISH_OK);
     }
