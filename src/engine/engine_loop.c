@@ -188,9 +188,9 @@ static void log_step(struct radish_engine *engine, const struct sched_step *step
 
 static void step(struct radish_engine *engine) {
     struct sched_step step;
+    shadow_begin(engine); /* first: what it pushes may be a reason not to lead */
     if (engine->n_flights && !flight_can_lead(engine)) flight_end(engine);
     uint64_t begun_ns = clock_ns();
-    shadow_begin(engine);
     const struct batch *batch = sched_fill(engine->sched, begun_ns, &step);
     RADISH_INVARIANT(batch->n_tokens || sched_is_idle(engine->sched) || engine->n_flights,
                      "sequences are waiting, but none can run");
