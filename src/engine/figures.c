@@ -168,7 +168,7 @@ void figures_publish(struct radish_engine *engine, uint64_t now_ns) {
     info->preemptions_total = stats.n_preempted_total;
     info->waits_total = stats.n_waits_total;
     if (sched_radix(engine->sched)) add_tree(sched_radix(engine->sched), info);
-    if (f->mark_ns && sched_is_idle(engine->sched)) {
+    if (f->mark_ns && sched_is_idle(engine->sched) && !engine->n_flights) {
         measure_rate(f, now_ns);
         f->mark_ns = 0;
     }
