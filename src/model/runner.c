@@ -24,7 +24,8 @@
  * and used in turns; activations are there once, since steps run one after another. When the device
  * gave a step up and asks for it again (AGAIN), it and the one behind it are recorded anew from
  * their batches: a step writes nothing that it has read before, KV goes to the same slots, and a
- * draw depends on its row and its number alone.
+ * draw depends on its row and its number alone. The one behind may have run on rubbish meanwhile,
+ * and drawn over the tokens that the first one reads: the host has them, and puts them back.
  *
  * In the last layer only rows that want logits go on behind the KV store (run_attention() drops the
  * others): a prefill of 512 tokens wants one, a chunk in the middle of a prompt none, and the last
@@ -663,14 +664,25 @@ enum radish_status runner_submit(struct runner *runner, const struct batch *batc
     return RADISH_OK;
 }
 
-/* The device gave up the oldest step and those behind it; they are recorded again. */
+static void wait_times(const struct runner *runner, uint64_t n) {
+    for (; n; n--) (void)runner->device->ops->step_wait(runner->device);
+}
+
+/* The device gave up the oldest step and those behind it, which it may have run all the same; they
+ * are recorded again. Where that fails, none is in flight. */
 static enum radish_status repeat_steps(struct runner *runner) {
-    struct device *device = runner->device;
-    for (uint64_t step = runner->n_waited + 1; step < runner->n_submitted; step++)
-        (void)device->ops->step_wait(device);
-    for (uint64_t step = runner->n_waited; step < runner->n_submitted; step++)
-        RADISH_TRY(run_step(runner, step));
-    return device->ops->step_wait(device);
+    wait_times(runner, runner->n_submitted - runner->n_waited - 1);
+    if (runner->n_waited)
+        upload_part(runner, runner->n_waited - 1, PART_TOKENS, runner->tokens,
+                    runner->n_logits_rows * sizeof *runner->tokens);
+    for (uint64_t step = runner->n_waited; step < runner->n_submitted; step++) {
+        enum radish_status status = run_step(runner, step);
+        if (status == RADISH_OK) continue;
+        wait_times(runner, step - runner->n_waited);
+        runner->n_waited = runner->n_submitted - 1;
+        return status;
+    }
+    return runner->device->ops->step_wait(runner->device);
 }
 
 enum radish_status runner_wait(struct runner *runner) {
@@ -679,7 +691,8 @@ enum radish_status runner_wait(struct runner *runner) {
     enum radish_status status = device->ops->step_wait(device);
     while (status == RADISH_AGAIN) status = repeat_steps(runner);
     if (status != RADISH_OK) {
-        while (++runner->n_waited < runner->n_submitted) (void)device->ops->step_wait(device);
+        wait_times(runner, runner->n_submitted - runner->n_waited - 1);
+        runner->n_waited = runner->n_submitted;
         runner->n_logits_rows = 0;
         return status;
     }

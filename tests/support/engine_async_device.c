@@ -95,7 +95,7 @@ static void *run_steps(void *user) {
         bool fails = a->plan.fail_at && at >= a->plan.fail_at;
         bool gives_up =
             !fails && a->plan.give_up_1_in && rng_u64(3, a->n_random++) % a->plan.give_up_1_in == 0;
-        if (!was_broken) run_ops(a, step, gives_up || fails);
+        if (!was_broken || a->plan.runs_on) run_ops(a, step, gives_up || fails);
         pthread_mutex_lock(&a->lock);
         counts.n_given_up += gives_up;
         a->is_broken |= gives_up;
