@@ -233,13 +233,18 @@ static void test_log_probabilities_and_penalties_are_the_hosts(void **state) {
 static void test_steps_that_the_device_gives_up_are_run_again(void **state) {
     (void)state;
     make_wanted();
-    const struct async_device_plan plan = {
-        .samples = true, .delay_us_max = 100, .give_up_1_in = 5, .on_step = check_step};
-    open_engine("cpu-async", 6000, false, &plan);
-    run_all(clients);
-    for (uint32_t i = 0; i < CLIENTS; i++) assert_same_answer(i);
-    close_engine();
-    assert_true(async_device_counts().n_given_up > 3);
+    for (uint32_t runs_on = 0; runs_on < 2; runs_on++) {
+        const struct async_device_plan plan = {.samples = true,
+                                               .delay_us_max = 100,
+                                               .give_up_1_in = 5,
+                                               .runs_on = runs_on,
+                                               .on_step = check_step};
+        open_engine("cpu-async", 6000, false, &plan);
+        run_all(clients);
+        for (uint32_t i = 0; i < CLIENTS; i++) assert_same_answer(i);
+        close_engine();
+        assert_true(async_device_counts().n_given_up > 3);
+    }
 }
 
 static void test_a_device_that_fails_ends_what_is_in_flight_and_loses_no_slot(void **state) {
@@ -256,6 +261,99 @@ static void test_a_device_that_fails_ends_what_is_in_flight_and_loses_no_slot(vo
     }
     assert_true(n_failed > CLIENTS / 2);
     close_engine();
+}
+
+static void count_rows(void *user, size_t row, size_t n_rows, size_t n_vocab, const float *logits) {
+    uint32_t *n_seen = ((struct client *)user)->extra;
+    (void)n_vocab;
+    if (row == 60 + *n_seen && logits) *n_seen += (uint32_t)n_rows;
+}
+
+/* Three chunks, the last of which is begun while the second is in flight: the answer of no tokens
+ * ends with the third, whose logits are told and whose KV is found by the next. */
+static void test_a_prompt_without_an_answer_ends_with_its_last_chunk(void **state) {
+    (void)state;
+    const struct async_device_plan plan = {
+        .samples = true, .delay_us_max = 50, .on_step = check_step};
+    uint32_t n_seen = 0;
+    struct radish_request request = client_request(prompts[0], N_PROMPT_MAX, 0);
+    open_engine("cpu-async", 2000, false, &plan);
+    client_run(clients[0], engine, &request);
+    assert_int_equal(clients[0]->choices[0].finish, RADISH_FINISH_LENGTH);
+    assert_int_equal(async_device_counts().n_steps, 3);
+    assert_int_equal(async_device_counts().n_ahead, 2);
+    request.max_new_tokens = 1;
+    client_run(clients[0], engine, &request);
+    assert_int_equal(clients[0]->choices[0].usage.cached_tokens, N_PROMPT_MAX - 1);
+
+    request = client_request(prompts[2], N_PROMPT_MAX, 0);
+    request.on_logits = count_rows;
+    request.logits_from = 60;
+    clients[1]->extra = &n_seen;
+    client_run(clients[1], engine, &request);
+    close_engine();
+    assert_int_equal(n_seen, N_PROMPT_MAX - 60);
+}
+
+/* A check that has become due waits for the queue to be empty, which it is for the first time while
+ * a step is in flight: it must not be pushed behind that, since with priorities whoever waits is a
+ * reason not to fill ahead. */
+static void test_a_shadow_check_with_priorities_waits_for_the_step_in_flight(void **state) {
+    (void)state;
+    const struct async_device_plan plan = {
+        .samples = true, .delay_us_max = 100, .on_step = check_step};
+    struct radish_engine_options options = {.device = "cpu-async",
+                                            .n_threads = 1,
+                                            .kv_tokens_max = 4000,
+                                            .context_tokens = 256,
+                                            .requests_running_max = 2,
+                                            .has_priorities = true,
+                                            .shadow_check = 1};
+    struct radish_engine_info info;
+    struct radish_error err;
+    async_device_set(&plan);
+    client_open_engine("llama", &options, &model, &engine);
+    struct radish_request request = client_request(prompts[0], 40, 2);
+    client_run(clients[0], engine, &request);
+    for (uint32_t i = 0; i < 3; i++) { /* a hit; who runs long; who waits while the hit is seen */
+        request = client_request(prompts[i ? i + 1 : 0], 40, i ? 100 : 2);
+        if (client_submit(clients[i], engine, &request, &err) != RADISH_OK) fail_msg("%s", err.msg);
+    }
+    for (uint32_t i = 0; i < 3; i++) client_wait(clients[i]);
+    for (uint32_t i = 0; i < 3000; i++) {
+        radish_engine_info(engine, &info);
+        if (info.shadow_checks_total) break;
+        usleep(1000);
+    }
+    close_engine();
+    assert_int_equal(info.shadow_checks_total, 1);
+    assert_int_equal(info.shadow_failures_total, 0);
+}
+
+/* The step behind the one that ended the last answer is nobody's, and no time without tokens. */
+static void test_a_row_for_nobody_does_not_end_the_rate(void **state) {
+    (void)state;
+    make_wanted();
+    uint32_t at = 1;
+    while (at < CLIENTS && !*wanted[at]->choices[0].matched_stop) at++;
+    assert_true(at < CLIENTS);
+    const struct async_device_plan plan = {
+        .samples = true, .delay_us_max = 8000, .on_step = check_step};
+    struct radish_engine_info info;
+    open_engine("cpu-async", 2000, false, &plan);
+    submit(clients, at);
+    client_wait(clients[at]);
+    assert_same_answer(at);
+    client_assert_baseline(engine);
+    for (uint32_t i = 0; i < 1000; i++) { /* the last step ends after the answer */
+        usleep(1000);
+        radish_engine_info(engine, &info);
+        if (info.steps_total == async_device_counts().n_steps) break;
+    }
+    assert_int_equal(info.steps_total, async_device_counts().n_steps);
+    close_engine();
+    assert_true(async_device_counts().n_steps > clients[at]->choices[0].n_ids);
+    assert_true(info.output_tokens_per_second > 0);
 }
 
 /* Aborts from callbacks and from here, too small a pool, stop strings, reports and flushes. */
@@ -356,6 +454,9 @@ int main(void) {
         cmocka_unit_test(test_log_probabilities_and_penalties_are_the_hosts),
         cmocka_unit_test(test_steps_that_the_device_gives_up_are_run_again),
         cmocka_unit_test(test_a_device_that_fails_ends_what_is_in_flight_and_loses_no_slot),
+        cmocka_unit_test(test_a_prompt_without_an_answer_ends_with_its_last_chunk),
+        cmocka_unit_test(test_a_shadow_check_with_priorities_waits_for_the_step_in_flight),
+        cmocka_unit_test(test_a_row_for_nobody_does_not_end_the_rate),
         cmocka_unit_test(test_no_slot_and_no_token_is_lost_whatever_ends_meanwhile),
         cmocka_unit_test(test_a_full_pool_sends_back_between_steps), /* overwrites wanted[] */
     };
