@@ -75,7 +75,8 @@ kernel void norm_layer_f32(constant norm_sizes &sizes [[buffer(0)]],
                            uint n_simds [[simdgroups_per_threadgroup]],
                            uint simd [[simdgroup_index_in_threadgroup]],
                            uint lane [[thread_index_in_simdgroup]]) {
-    threadgroup float partials[NORM_SIMDS_MAX], square_partials[NORM_SIMDS_MAX];
+    threadgroup float partials[NORM_SIMDS_MAX];
+    threadgroup float square_partials[NORM_SIMDS_MAX];
     const uint row = norm_row(group, simd, n_simds);
     if (row >= sizes.n_rows) return; /* a whole SIMD-group, where none waits for another */
     const device float *from = x + ulong(row) * sizes.x_stride;
