@@ -330,6 +330,7 @@ static enum radish_status scratch_reserve(struct device *d, uint32_t rows_max, u
 
 static void close_device(struct device *d) {
     struct async_device *a = async_of(d);
+    assert_true(a->n_waited == a->n_submitted);
     pthread_mutex_lock(&a->lock);
     a->is_closing = true;
     pthread_cond_broadcast(&a->changed);

@@ -330,6 +330,79 @@ static void test_a_shadow_check_with_priorities_waits_for_the_step_in_flight(voi
     assert_int_equal(info.shadow_failures_total, 0);
 }
 
+/* Both wait for the step in flight, so what it makes is told: each step gave a token. */
+static void test_aborts_and_timeouts_take_up_the_step_in_flight(void **state) {
+    (void)state;
+    for (uint32_t is_late = 0; is_late < 2; is_late++) {
+        const struct async_device_plan plan = {
+            .samples = true, .delay_us_max = 1000, .on_step = check_step};
+        struct radish_engine_options options = {.device = "cpu-async",
+                                                .n_threads = 1,
+                                                .kv_tokens_max = 2000,
+                                                .context_tokens = 512,
+                                                .request_timeout_seconds = is_late ? 0.03 : 0};
+        async_device_set(&plan);
+        client_open_engine("llama", &options, &model, &engine);
+        struct radish_request request = client_request(prompts[0], 10, 400);
+        clients[0]->abort_at_ids = is_late ? 0 : 5; /* from the callback, with one in flight */
+        client_run(clients[0], engine, &request);
+        clients[0]->abort_at_ids = 0;
+        close_engine();
+        const struct client_choice *choice = &clients[0]->choices[0];
+        assert_int_equal(choice->finish, RADISH_FINISH_ABORT);
+        assert_int_equal(choice->status, is_late ? RADISH_E_TIMEOUT : RADISH_E_ABORTED);
+        assert_int_equal(choice->n_ids, async_device_counts().n_steps);
+        if (!is_late) assert_int_equal(choice->n_ids, 6);
+    }
+}
+
+/* A flush that waits for an answer that ends late, with a row for nobody in flight; and an engine
+ * that is closed in the middle of one. The device minds that nothing is left to wait for. */
+static void test_a_flush_and_the_end_wait_for_the_step_in_flight(void **state) {
+    (void)state;
+    make_wanted();
+    uint32_t at = 1;
+    while (at < CLIENTS && !*wanted[at]->choices[0].matched_stop) at++;
+    assert_true(at < CLIENTS);
+    const struct async_device_plan plan = {
+        .samples = true, .delay_us_max = 2000, .on_step = check_step};
+    open_engine("cpu-async", 2000, false, &plan);
+    submit(clients, at);
+    client_wait_tokens(clients[at], 1);
+    assert_int_equal(radish_engine_flush(engine, 60, NULL), RADISH_OK);
+    client_wait(clients[at]);
+    assert_same_answer(at);
+    submit(clients, at);
+    client_wait_tokens(clients[at], 2);
+    radish_engine_close(engine);
+    radish_model_close(model);
+    engine = NULL;
+    client_wait(clients[at]);
+}
+
+/* An end token that is banned so far is the host's business, and so are the rows until then. */
+static void test_a_minimum_length_is_kept_and_then_steps_overlap(void **state) {
+    (void)state;
+    const struct async_device_plan plan = {
+        .samples = true, .delay_us_max = 50, .on_step = check_step};
+    open_engine("cpu-async", 2000, false, &plan);
+    struct radish_request request = client_request(prompts[0], 10, 20);
+    client_run(clients[0], engine, &request);
+    const int32_t end = clients[0]->choices[0].ids[2];
+    request.stop_ids = &end;
+    request.n_stop_ids = 1;
+    request.min_new_tokens = 8;
+    const uint64_t n_drawn = async_device_counts().n_drawn, n_ahead = async_device_counts().n_ahead;
+    client_run(clients[1], engine, &request);
+    const struct client_choice *choice = &clients[1]->choices[0];
+    close_engine();
+    assert_true(choice->n_ids > 8);
+    for (uint32_t i = 0; i < 8; i++) assert_int_not_equal(choice->ids[i], end);
+    assert_in_range(async_device_counts().n_drawn - n_drawn, choice->n_ids - 8,
+                    choice->n_ids - 8 + 1); /* one for nobody */
+    assert_true(async_device_counts().n_ahead - n_ahead >= choice->n_ids - 9);
+}
+
 /* The step behind the one that ended the last answer is nobody's, and no time without tokens. */
 static void test_a_row_for_nobody_does_not_end_the_rate(void **state) {
     (void)state;
@@ -456,6 +529,9 @@ int main(void) {
         cmocka_unit_test(test_a_device_that_fails_ends_what_is_in_flight_and_loses_no_slot),
         cmocka_unit_test(test_a_prompt_without_an_answer_ends_with_its_last_chunk),
         cmocka_unit_test(test_a_shadow_check_with_priorities_waits_for_the_step_in_flight),
+        cmocka_unit_test(test_aborts_and_timeouts_take_up_the_step_in_flight),
+        cmocka_unit_test(test_a_flush_and_the_end_wait_for_the_step_in_flight),
+        cmocka_unit_test(test_a_minimum_length_is_kept_and_then_steps_overlap),
         cmocka_unit_test(test_a_row_for_nobody_does_not_end_the_rate),
         cmocka_unit_test(test_no_slot_and_no_token_is_lost_whatever_ends_meanwhile),
         cmocka_unit_test(test_a_full_pool_sends_back_between_steps), /* overwrites wanted[] */

@@ -78,6 +78,31 @@ static void test_twins_of_a_step_in_flight_wait_for_it(void **state) {
     sim_close(&sim);
 }
 
+/* The token that a step in flight is about to sample is nobody's reason to wait, whatever stands
+ * where it will be put. */
+static void test_a_token_that_is_not_told_yet_is_in_common_with_nobody(void **state) {
+    (void)state;
+    enum { COMMON = 31 }; /* one less than is worth waiting for */
+    for (int32_t is_told = 0; is_told < 2; is_told++) {
+        struct sched_options options = big_options(1);
+        sim_open(&options, &sim);
+        sim.runs_ahead = true;
+        sim_prompt(&twins[0], 1, COMMON, 100, COMMON + (uint32_t)is_told, 4);
+        const int32_t next = twins[0].tokens[COMMON];
+        sim_push(&sim, &twins[0]);
+        sim_step(&sim);
+        assert_int_equal(sim.n_flights, 1);
+        sim_prompt(&twins[1], 1, COMMON, 101, COMMON + 10, 4);
+        twins[1].tokens[COMMON] = next;
+        sim_push(&sim, &twins[1]);
+        sim_step(&sim);
+        assert_int_equal(sim.n_ahead, 1);
+        assert_int_equal(sim.step.n_waiting_seqs, is_told);
+        sim_drain(&sim, 100);
+        sim_close(&sim);
+    }
+}
+
 static void test_waiters_hold_no_private_slot(void **state) {
     (void)state;
     struct sched_options options = big_options(4);
@@ -207,6 +232,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_32_twins_compute_their_trunk_once),
         cmocka_unit_test(test_twins_of_a_step_in_flight_wait_for_it),
+        cmocka_unit_test(test_a_token_that_is_not_told_yet_is_in_common_with_nobody),
         cmocka_unit_test(test_waiters_hold_no_private_slot),
         cmocka_unit_test(test_a_leader_that_is_aborted_half_way_loses_nothing),
         cmocka_unit_test(test_a_leader_that_is_retracted_is_followed_by_the_next),
