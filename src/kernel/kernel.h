@@ -128,9 +128,10 @@ struct device_vtable {
                                           uint32_t kv_len_max, struct radish_error *err);
 
     /* A step. wait: for the oldest one submitted and not waited for. AGAIN (recorded steps only):
-     * it did not run to its end, and neither did those submitted after it, which are to be waited
-     * for as well; the device has made its pieces of work smaller, and the same operations can be
-     * recorded again. Any other status: the device has failed for good. */
+     * it did not run to its end, and those submitted after it, which are to be waited for as well
+     * and answer AGAIN, ran on what it left or not at all; the device has made its pieces of work
+     * smaller, and the same operations can be recorded again. Any other status: the device has
+     * failed for good. */
     void (*step_begin)(struct device *d);
     enum radish_status (*step_submit)(struct device *d);
     enum radish_status (*step_wait)(struct device *d);
