@@ -131,16 +131,16 @@ struct quant_bf16 {
 
 /* ---- blocks of 32 ---- */
 
-/* These have no element of their own. Not a struct that they derive from: Metal's specification
- * lists derived classes among what the language leaves out, though its compiler takes them. */
-#define QUANT_NO_ELEMENT                                                                           \
+/* What they say of themselves. Not a struct to derive from: Metal's specification leaves derived
+ * classes out, though its compiler takes them. */
+#define QUANT_BLOCKS(block, bytes, gap, has_min)                                                   \
+    enum : uint { BLOCK = block, BYTES = bytes, GAP = gap, HAS_MIN = has_min, IS_PLAIN = 0 };      \
     static float element(const device uchar *, uint) {                                             \
         return 0.0f;                                                                               \
     }
 
 struct quant_q8_0 {
-    enum : uint { BLOCK = 32, BYTES = 34, GAP = 8, HAS_MIN = 0, IS_PLAIN = 0 };
-    QUANT_NO_ELEMENT
+    QUANT_BLOCKS(32, 34, 8, 0)
     static quant_run run(const device uchar *block, uint j) {
         const uint2 q = quant_halves(block + 2 + j);
         return quant_make(float4(as_type<char4>(q.x)), float4(as_type<char4>(q.y)),
@@ -149,8 +149,7 @@ struct quant_q8_0 {
 };
 
 struct quant_q4_0 {
-    enum : uint { BLOCK = 32, BYTES = 18, GAP = 16, HAS_MIN = 0, IS_PLAIN = 0 };
-    QUANT_NO_ELEMENT
+    QUANT_BLOCKS(32, 18, 16, 0)
     static quant_run run(const device uchar *block, uint j) {
         const uint2 q = quant_nibbles(quant_halves(block + 2 + j % 16), j / 16 * 4);
         return quant_bytes(q, 8.0f, quant_half(block), 0.0f);
@@ -158,8 +157,7 @@ struct quant_q4_0 {
 };
 
 struct quant_q4_1 {
-    enum : uint { BLOCK = 32, BYTES = 20, GAP = 16, HAS_MIN = 1, IS_PLAIN = 0 };
-    QUANT_NO_ELEMENT
+    QUANT_BLOCKS(32, 20, 16, 1)
     static quant_run run(const device uchar *block, uint j) {
         const uint2 q = quant_nibbles(quant_words(block + 4 + j % 16), j / 16 * 4);
         return quant_bytes(q, 0.0f, quant_half(block), quant_half(block + 2));
@@ -167,8 +165,7 @@ struct quant_q4_1 {
 };
 
 struct quant_q5_0 {
-    enum : uint { BLOCK = 32, BYTES = 22, GAP = 16, HAS_MIN = 0, IS_PLAIN = 0 };
-    QUANT_NO_ELEMENT
+    QUANT_BLOCKS(32, 22, 16, 0)
     static quant_run run(const device uchar *block, uint j) {
         const uint2 q = quant_nibbles(quant_halves(block + 6 + j % 16), j / 16 * 4);
         const uint fifth = uint(((const device ushort *)(block + 2))[j / 16]) >> j % 16;
@@ -177,8 +174,7 @@ struct quant_q5_0 {
 };
 
 struct quant_q5_1 {
-    enum : uint { BLOCK = 32, BYTES = 24, GAP = 16, HAS_MIN = 1, IS_PLAIN = 0 };
-    QUANT_NO_ELEMENT
+    QUANT_BLOCKS(32, 24, 16, 1)
     static quant_run run(const device uchar *block, uint j) {
         const uint2 q = quant_nibbles(quant_words(block + 8 + j % 16), j / 16 * 4);
         const uint fifth = uint(((const device ushort *)(block + 4))[j / 16]) >> j % 16;
@@ -189,8 +185,7 @@ struct quant_q5_1 {
 /* ---- blocks of 256 ---- */
 
 struct quant_q2_k {
-    enum : uint { BLOCK = 256, BYTES = 84, GAP = 32, HAS_MIN = 1, IS_PLAIN = 0 };
-    QUANT_NO_ELEMENT
+    QUANT_BLOCKS(256, 84, 32, 1)
     static quant_run run(const device uchar *block, uint j) {
         const uint2 q = quant_words(block + 16 + j / 128 * 32 + j % 32);
         const uint scales = block[j / 16];
@@ -201,8 +196,7 @@ struct quant_q2_k {
 };
 
 struct quant_q3_k {
-    enum : uint { BLOCK = 256, BYTES = 110, GAP = 32, HAS_MIN = 0, IS_PLAIN = 0 };
-    QUANT_NO_ELEMENT
+    QUANT_BLOCKS(256, 110, 32, 0)
     static float scale_of(const device uchar *s, uint g) {
         const uint low = g < 8 ? s[g] & 15 : s[g - 8] >> 4;
         const uint high = s[8 + g % 4] >> 2 * (g / 4) & 3;
@@ -217,8 +211,7 @@ struct quant_q3_k {
 };
 
 struct quant_q4_k {
-    enum : uint { BLOCK = 256, BYTES = 144, GAP = 32, HAS_MIN = 1, IS_PLAIN = 0 };
-    QUANT_NO_ELEMENT
+    QUANT_BLOCKS(256, 144, 32, 1)
     static quant_run run(const device uchar *block, uint j) {
         const uint2 q = quant_words(block + 16 + j / 64 * 32 + j % 32);
         const float2 s = quant_k_scale(block + 4, j / 32);
@@ -228,8 +221,7 @@ struct quant_q4_k {
 };
 
 struct quant_q5_k {
-    enum : uint { BLOCK = 256, BYTES = 176, GAP = 32, HAS_MIN = 1, IS_PLAIN = 0 };
-    QUANT_NO_ELEMENT
+    QUANT_BLOCKS(256, 176, 32, 1)
     static quant_run run(const device uchar *block, uint j) {
         const uint2 q = quant_words(block + 48 + j / 64 * 32 + j % 32);
         const uint2 fifth = quant_words(block + 16 + j % 32);
@@ -240,8 +232,7 @@ struct quant_q5_k {
 };
 
 struct quant_q6_k {
-    enum : uint { BLOCK = 256, BYTES = 210, GAP = 64, HAS_MIN = 0, IS_PLAIN = 0 };
-    QUANT_NO_ELEMENT
+    QUANT_BLOCKS(256, 210, 64, 0)
     static quant_run run(const device uchar *block, uint j) {
         const uint part = j / 128, quarter = j % 128 / 32;
         const uint2 q = quant_halves(block + 64 * part + j % 64);
