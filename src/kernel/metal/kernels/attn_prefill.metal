@@ -111,7 +111,7 @@ static attn_matrix attn_load_q(const device float *q, uint j, thread const attn_
 
 /* s = Q K', before soft cap and masks. */
 template <typename T, int COLS>
-static void attn_scores(thread const attn_matrix *q_parts, const device float *q, float q_scale,
+static void attn_scores(thread attn_matrix *q_parts, const device float *q, float q_scale,
                         const threadgroup T *k_tile, thread const attn_rows &rows,
                         thread attn_matrix *s) {
     const uint width = attn_width(ATTN_HEAD_DIM) + ATTN_TILE_PAD;
@@ -119,7 +119,11 @@ static void attn_scores(thread const attn_matrix *q_parts, const device float *q
         s[i] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
     METAL_UNROLL for (int j = 0; j < COLS; j++) {
         if (uint(j) * 8 >= ATTN_HEAD_DIM) break;
-        const attn_matrix part = COLS > 16 ? attn_load_q(q, j, rows, q_scale) : q_parts[j];
+        attn_matrix part;
+        if (COLS > 16)
+            part = attn_load_q(q, j, rows, q_scale);
+        else
+            part = q_parts[j];
         METAL_UNROLL for (int i = 0; i < ATTN_KEY_MATRICES; i++) {
             if (uint(i) * 8 >= ATTN_TILE_KEYS) break;
             /* K transposed: the matrix's row is the head's number, its column the key. */
@@ -167,7 +171,7 @@ static float attn_softmax(constant attention_numbers &a, uint t, thread attn_row
 
 /* acc = acc * keep + P V */
 template <typename T, int COLS>
-static void attn_values(thread const attn_matrix *p, const threadgroup T *v_tile, float keep,
+static void attn_values(thread attn_matrix *p, const threadgroup T *v_tile, float keep,
                         thread const attn_rows &rows, thread attn_matrix *acc) {
     const uint width = attn_width(ATTN_V_HEAD_DIM) + ATTN_TILE_PAD;
     METAL_UNROLL for (int j = 0; j < COLS; j++) {
