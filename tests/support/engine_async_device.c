@@ -261,8 +261,9 @@ static void run_sample(struct device *inner, const void *args) {
     for (uint32_t row = 0; row < s->n_rows; row++) {
         s->tokens[row] = -1;
         if (s->draws[row].is_off) continue;
+        if (__atomic_add_fetch(&counts.n_drawn, 1, __ATOMIC_RELAXED) == the_plan.nothing_at)
+            continue;
         s->tokens[row] = draw(s->logits + (size_t)row * s->stride, s->width, &s->draws[row]);
-        __atomic_fetch_add(&counts.n_drawn, 1, __ATOMIC_RELAXED);
     }
 }
 

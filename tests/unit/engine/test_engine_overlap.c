@@ -330,6 +330,38 @@ static void test_a_shadow_check_with_priorities_waits_for_the_step_in_flight(voi
     assert_int_equal(info.shadow_failures_total, 0);
 }
 
+/* The step behind has computed something for it already; the others go on. */
+static void test_a_row_without_numbers_ends_its_request_alone(void **state) {
+    (void)state;
+    enum { N = 3, N_TOKENS = 40 };
+    struct radish_error err;
+    uint32_t n_failed = 0;
+    for (uint32_t round = 0; round < 2; round++) {
+        const struct async_device_plan plan = {.samples = true,
+                                               .delay_us_max = 50,
+                                               .nothing_at = round ? 50 : 0,
+                                               .on_step = check_step};
+        open_engine("cpu-async", 4000, false, &plan);
+        for (uint32_t i = 0; i < N; i++) {
+            struct radish_request request = client_request(prompts[i], 20, N_TOKENS);
+            struct client *client = clients[round * N + i];
+            if (client_submit(client, engine, &request, &err) != RADISH_OK) fail_msg("%s", err.msg);
+        }
+        for (uint32_t i = 0; i < N; i++) client_wait(clients[round * N + i]);
+        close_engine();
+        assert_true(async_device_counts().n_ahead > N_TOKENS / 2);
+    }
+    for (uint32_t i = 0; i < N; i++) {
+        const struct client_choice *a = &clients[N + i]->choices[0], *b = &clients[i]->choices[0];
+        const bool has_failed = a->finish == RADISH_FINISH_ERROR;
+        n_failed += has_failed;
+        assert_int_equal(a->status, has_failed ? RADISH_E_INTERNAL : RADISH_OK);
+        assert_true(has_failed ? a->n_ids < N_TOKENS : a->n_ids == N_TOKENS);
+        assert_memory_equal(a->ids, b->ids, a->n_ids * sizeof *a->ids);
+    }
+    assert_int_equal(n_failed, 1);
+}
+
 /* Both wait for the step in flight, so what it makes is told: each step gave a token. */
 static void test_aborts_and_timeouts_take_up_the_step_in_flight(void **state) {
     (void)state;
@@ -529,6 +561,7 @@ int main(void) {
         cmocka_unit_test(test_a_device_that_fails_ends_what_is_in_flight_and_loses_no_slot),
         cmocka_unit_test(test_a_prompt_without_an_answer_ends_with_its_last_chunk),
         cmocka_unit_test(test_a_shadow_check_with_priorities_waits_for_the_step_in_flight),
+        cmocka_unit_test(test_a_row_without_numbers_ends_its_request_alone),
         cmocka_unit_test(test_aborts_and_timeouts_take_up_the_step_in_flight),
         cmocka_unit_test(test_a_flush_and_the_end_wait_for_the_step_in_flight),
         cmocka_unit_test(test_a_minimum_length_is_kept_and_then_steps_overlap),
