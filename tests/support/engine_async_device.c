@@ -126,6 +126,7 @@ static enum radish_status step_submit(struct device *d) {
     struct async_device *a = async_of(d);
     assert_true(a->is_in_step);
     a->is_in_step = false;
+    if (a->plan.refuse_at && a->n_recorded + 1 >= a->plan.refuse_at) return RADISH_E_INTERNAL;
     pthread_mutex_lock(&a->lock);
     counts.n_steps++;
     counts.n_ahead += a->n_submitted > a->n_waited;

@@ -15,6 +15,7 @@ struct async_device_plan {
     uint32_t give_up_1_in; /* one of so many steps breaks off half way and answers AGAIN; 0: none */
     bool runs_on;          /* what was submitted behind such a step runs, too, on rubbish */
     uint32_t fail_at;      /* this step (counted from 1) fails for good; 0: none */
+    uint32_t refuse_at;    /* this step (counted from 1) and all behind it are refused; 0: none */
     uint32_t nothing_at;   /* this draw (counted from 1) finds no finite number; 0: none */
     bool samples;          /* the device draws tokens itself */
     void (*on_step)(void *user); /* when a step begins to be recorded, on the engine's thread */

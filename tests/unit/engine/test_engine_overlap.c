@@ -178,7 +178,7 @@ static void test_greedy_answers_are_those_of_the_cpu(void **state) {
     const struct async_device_plan plan = {0};
     open_engine("cpu", 6000, false, &plan);
     run_all(clients);
-    for (uint32_t i = 0; i < CLIENTS; i += 2) assert_same_answer(i);
+    for (uint32_t i = 0; i < CLIENTS; i++) assert_same_answer(i);
     close_engine();
 }
 
@@ -189,7 +189,7 @@ static void test_a_device_that_does_not_sample_overlaps_prefill(void **state) {
     const struct async_device_plan plan = {.delay_us_max = 100, .on_step = check_step};
     open_engine("cpu-async", 6000, false, &plan);
     run_all(clients);
-    for (uint32_t i = 0; i < CLIENTS; i += 2) assert_same_answer(i);
+    for (uint32_t i = 0; i < CLIENTS; i++) assert_same_answer(i);
     uint64_t n_before = async_device_counts().n_ahead;
     struct radish_request request = client_request(prompts[0], N_PROMPT_MAX, 2);
     request.is_cache_off = true;
@@ -261,6 +261,30 @@ static void test_a_device_that_fails_ends_what_is_in_flight_and_loses_no_slot(vo
     }
     assert_true(n_failed > CLIENTS / 2);
     close_engine();
+}
+
+/* Whether it is a step in front, behind one in flight, or one that is to be done again. */
+static void test_a_device_that_takes_no_more_steps_ends_everybody(void **state) {
+    (void)state;
+    for (uint32_t round = 0; round < 12; round++) {
+        const struct async_device_plan plan = {.samples = true,
+                                               .give_up_1_in = round % 2 ? 3 : 0,
+                                               .refuse_at = 3 + round,
+                                               .on_step = check_step};
+        struct radish_error err;
+        open_engine("cpu-async", 4000, false, &plan);
+        for (uint32_t i = 0; i < 3; i++) {
+            struct radish_request request = client_request(prompts[i], 20, 40);
+            if (client_submit(clients[i], engine, &request, &err) != RADISH_OK)
+                fail_msg("%s", err.msg);
+        }
+        for (uint32_t i = 0; i < 3; i++) {
+            client_wait(clients[i]);
+            assert_int_equal(clients[i]->choices[0].finish, RADISH_FINISH_ERROR);
+            assert_int_equal(clients[i]->choices[0].status, RADISH_E_INTERNAL);
+        }
+        close_engine();
+    }
 }
 
 static void count_rows(void *user, size_t row, size_t n_rows, size_t n_vocab, const float *logits) {
@@ -559,6 +583,7 @@ int main(void) {
         cmocka_unit_test(test_log_probabilities_and_penalties_are_the_hosts),
         cmocka_unit_test(test_steps_that_the_device_gives_up_are_run_again),
         cmocka_unit_test(test_a_device_that_fails_ends_what_is_in_flight_and_loses_no_slot),
+        cmocka_unit_test(test_a_device_that_takes_no_more_steps_ends_everybody),
         cmocka_unit_test(test_a_prompt_without_an_answer_ends_with_its_last_chunk),
         cmocka_unit_test(test_a_shadow_check_with_priorities_waits_for_the_step_in_flight),
         cmocka_unit_test(test_a_row_without_numbers_ends_its_request_alone),
