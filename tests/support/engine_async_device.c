@@ -49,8 +49,12 @@ struct async_device {
 };
 
 static struct async_device_plan the_plan;
-static struct async_device_counts counts;
+static struct async_device_counts counts; /* by several threads, read at any time */
 static bool is_known;
+
+static uint64_t count(uint64_t *counter, uint64_t n) {
+    return __atomic_add_fetch(counter, n, __ATOMIC_RELAXED);
+}
 
 static struct async_device *async_of(struct device *d) {
     return (struct async_device *)(void *)d;
@@ -97,7 +101,7 @@ static void *run_steps(void *user) {
             !fails && a->plan.give_up_1_in && rng_u64(3, a->n_random++) % a->plan.give_up_1_in == 0;
         if (!was_broken || a->plan.runs_on) run_ops(a, step, gives_up || fails);
         pthread_mutex_lock(&a->lock);
-        counts.n_given_up += gives_up;
+        count(&counts.n_given_up, gives_up);
         a->is_broken |= gives_up;
         step->status = fails ? RADISH_E_INTERNAL : a->is_broken ? RADISH_AGAIN : RADISH_OK;
         step->has_ended = true;
@@ -128,8 +132,8 @@ static enum radish_status step_submit(struct device *d) {
     a->is_in_step = false;
     if (a->plan.refuse_at && a->n_recorded + 1 >= a->plan.refuse_at) return RADISH_E_INTERNAL;
     pthread_mutex_lock(&a->lock);
-    counts.n_steps++;
-    counts.n_ahead += a->n_submitted > a->n_waited;
+    count(&counts.n_steps, 1);
+    count(&counts.n_ahead, a->n_submitted > a->n_waited);
     a->n_recorded++;
     a->n_submitted++;
     pthread_cond_broadcast(&a->changed);
@@ -262,8 +266,7 @@ static void run_sample(struct device *inner, const void *args) {
     for (uint32_t row = 0; row < s->n_rows; row++) {
         s->tokens[row] = -1;
         if (s->draws[row].is_off) continue;
-        if (__atomic_add_fetch(&counts.n_drawn, 1, __ATOMIC_RELAXED) == the_plan.nothing_at)
-            continue;
+        if (count(&counts.n_drawn, 1) == the_plan.nothing_at) continue;
         s->tokens[row] = draw(s->logits + (size_t)row * s->stride, s->width, &s->draws[row]);
     }
 }
@@ -382,5 +385,8 @@ void async_device_set(const struct async_device_plan *plan) {
 }
 
 struct async_device_counts async_device_counts(void) {
-    return counts;
+    return (struct async_device_counts){.n_steps = count(&counts.n_steps, 0),
+                                        .n_ahead = count(&counts.n_ahead, 0),
+                                        .n_drawn = count(&counts.n_drawn, 0),
+                                        .n_given_up = count(&counts.n_given_up, 0)};
 }

@@ -10,6 +10,7 @@
 
 #include "base/rng.h"
 #include "engine/engine_int.h"
+#include "sched/sched_int.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -172,7 +173,7 @@ static void test_answers_are_those_of_steps_one_after_another(void **state) {
     assert_true(async_device_counts().n_ahead > 20);
 }
 
-static void test_greedy_answers_are_those_of_the_cpu(void **state) {
+static void test_answers_are_those_of_the_cpu(void **state) {
     (void)state;
     make_wanted();
     const struct async_device_plan plan = {0};
@@ -180,6 +181,57 @@ static void test_greedy_answers_are_those_of_the_cpu(void **state) {
     run_all(clients);
     for (uint32_t i = 0; i < CLIENTS; i++) assert_same_answer(i);
     close_engine();
+}
+
+/* Eighty rows a step: their logits are made in two blocks. */
+static void test_rows_of_every_block_are_drawn_for_their_own(void **state) {
+    (void)state;
+    enum { N = 10, N_CHOICES = 8, N_TOKENS = 20 };
+    for (uint32_t round = 0; round < 2; round++) {
+        const struct async_device_plan plan = {.samples = true, .on_step = check_step};
+        struct radish_error err;
+        open_engine(round ? "cpu-async" : "cpu", 6000, false, &plan);
+        for (uint32_t i = 0; i < N; i++) {
+            struct radish_request request = client_request(prompts[2 * i], 20, N_TOKENS);
+            request.sampling.temperature = 1;
+            request.sampling.seed = 100 * i;
+            request.sampling.has_seed = true;
+            request.n = N_CHOICES;
+            if (client_submit(clients[round * N + i], engine, &request, &err) != RADISH_OK)
+                fail_msg("%s", err.msg);
+        }
+        for (uint32_t i = 0; i < N; i++) client_wait(clients[round * N + i]);
+        close_engine();
+    }
+    for (uint32_t i = 0; i < N * N_CHOICES; i++)
+        assert_memory_equal(clients[N + i / N_CHOICES]->choices[i % N_CHOICES].ids,
+                            clients[i / N_CHOICES]->choices[i % N_CHOICES].ids,
+                            N_TOKENS * sizeof(int32_t));
+    assert_true(async_device_counts().n_drawn > N * N_CHOICES);
+}
+
+static double decode_ns;
+
+static void watch_pace(void *user) {
+    check_step(user);
+    if (engine) decode_ns = pace_decode_ns(&engine->sched->pace, 1);
+}
+
+/* A step lasts from the end of the one before, however early it was begun; with the same delays
+ * the scheduler expects the same. */
+static void test_a_step_is_measured_from_the_end_of_the_one_before(void **state) {
+    (void)state;
+    double ns[2];
+    for (uint32_t round = 0; round < 2; round++) {
+        const struct async_device_plan plan = {
+            .samples = true, .delay_us_max = 10000, .on_step = watch_pace};
+        open_engine("cpu-async", 2000, /*is_overlap_off=*/!round, &plan);
+        struct radish_request request = client_request(prompts[0], 10, 20);
+        client_run(clients[0], engine, &request);
+        close_engine();
+        ns[round] = decode_ns;
+    }
+    assert_true(ns[0] > 1e6 && ns[1] > 0.5 * ns[0] && ns[1] < 1.5 * ns[0]);
 }
 
 /* Then only chunks of prompts run ahead, and the host samples every token. */
@@ -287,10 +339,12 @@ static void test_a_device_that_takes_no_more_steps_ends_everybody(void **state) 
     }
 }
 
+static uint32_t logits_from;
+
 static void count_rows(void *user, size_t row, size_t n_rows, size_t n_vocab, const float *logits) {
     uint32_t *n_seen = ((struct client *)user)->extra;
     (void)n_vocab;
-    if (row == 60 + *n_seen && logits) *n_seen += (uint32_t)n_rows;
+    if (row == logits_from + *n_seen && logits) *n_seen += (uint32_t)n_rows;
 }
 
 /* Three chunks, the last of which is begun while the second is in flight: the answer of no tokens
@@ -310,13 +364,18 @@ static void test_a_prompt_without_an_answer_ends_with_its_last_chunk(void **stat
     client_run(clients[0], engine, &request);
     assert_int_equal(clients[0]->choices[0].usage.cached_tokens, N_PROMPT_MAX - 1);
 
-    request = client_request(prompts[2], N_PROMPT_MAX, 0);
-    request.on_logits = count_rows;
-    request.logits_from = 60;
-    clients[1]->extra = &n_seen;
-    client_run(clients[1], engine, &request);
+    const uint32_t froms[] = {60, 50, N_PROMPT_MAX - 1};
+    for (uint32_t i = 0; i < 3; i++) {
+        request = client_request(prompts[2 + 2 * i], N_PROMPT_MAX, i);
+        request.on_logits = count_rows;
+        request.logits_from = logits_from = froms[i];
+        clients[1]->extra = &n_seen;
+        n_seen = 0;
+        client_run(clients[1], engine, &request);
+        assert_int_equal(n_seen, N_PROMPT_MAX - froms[i]);
+        assert_int_equal(clients[1]->choices[0].n_ids, i);
+    }
     close_engine();
-    assert_int_equal(n_seen, N_PROMPT_MAX - 60);
 }
 
 /* A check that has become due waits for the queue to be empty, which it is for the first time while
@@ -577,7 +636,9 @@ static void test_no_slot_and_no_token_is_lost_whatever_ends_meanwhile(void **sta
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_answers_are_those_of_steps_one_after_another),
-        cmocka_unit_test(test_greedy_answers_are_those_of_the_cpu),
+        cmocka_unit_test(test_answers_are_those_of_the_cpu),
+        cmocka_unit_test(test_rows_of_every_block_are_drawn_for_their_own),
+        cmocka_unit_test(test_a_step_is_measured_from_the_end_of_the_one_before),
         cmocka_unit_test(test_a_device_that_does_not_sample_overlaps_prefill),
         cmocka_unit_test(test_every_step_of_a_stream_is_begun_before_the_one_before_has_ended),
         cmocka_unit_test(test_log_probabilities_and_penalties_are_the_hosts),
