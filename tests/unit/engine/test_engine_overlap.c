@@ -320,7 +320,7 @@ static void test_a_device_that_takes_no_more_steps_ends_everybody(void **state) 
     (void)state;
     for (uint32_t round = 0; round < 12; round++) {
         const struct async_device_plan plan = {.samples = true,
-                                               .give_up_1_in = round % 2 ? 3 : 0,
+                                               .give_up_1_in = round % 3 ? 2 : 0,
                                                .refuse_at = 3 + round,
                                                .on_step = check_step};
         struct radish_error err;
