@@ -46,6 +46,7 @@ static void arrive(struct history *h) {
     request->n_wanted = ends_early ? 1 + random_below(h, n_new) : n_new;
     request->seq.namespace_id = random_below(h, 5) == 0;
     request->seq.is_cache_off = random_below(h, 12) == 0;
+    request->seq.is_background = request->seq.is_uncounted = random_below(h, 15) == 0;
     request->seq.priority = (int32_t)random_below(h, 4) * 11 - 11;
     if (random_below(h, 6) == 0) request->seq.logits_from = random_below(h, n_prompt + 1);
     sim_push(&h->sim, request);
