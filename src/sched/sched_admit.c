@@ -186,6 +186,7 @@ static void count_claims(struct sched *s) {
 
 static bool can_preempt(const struct sched *s, const struct sched_seq *candidate,
                         const struct sched_seq *running) {
+    if (candidate->is_background) return false;
     return (int64_t)candidate->priority - running->priority > s->options.preemption_threshold;
 }
 

@@ -107,12 +107,34 @@ static void test_a_background_sequence_is_the_first_to_be_sent_back(void **state
     sim_close(&sim);
 }
 
+static void test_a_background_sequence_sends_nobody_back_whatever_its_priority(void **state) {
+    (void)state;
+    struct sched_options options = sim_options();
+    options.has_priorities = true;
+    options.kv.n_rows = 1;
+    sim_open(&options, &sim);
+    sim_prompt(&a, 1, 0, 2, 10, 5);
+    sim_push(&sim, &a);
+    sim_step(&sim);
+    sim_prompt(&hidden, 1, 0, 9, 10, 1);
+    hidden.seq.is_background = true;
+    hidden.seq.priority = 100;
+    sim_push(&sim, &hidden);
+    sim_step(&sim);
+    assert_int_equal(a.n_output, 2);
+    assert_int_equal(a.seq.n_retractions, 0);
+    sim_drain(&sim, 20);
+    assert_int_equal(hidden.n_output, 1);
+    sim_close(&sim);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_background_sequence_gets_what_others_leave_of_a_chunk),
         cmocka_unit_test(test_beside_streams_a_background_chunk_is_small),
         cmocka_unit_test(test_a_background_sequence_is_admitted_last_whatever_the_policy),
         cmocka_unit_test(test_a_background_sequence_is_the_first_to_be_sent_back),
+        cmocka_unit_test(test_a_background_sequence_sends_nobody_back_whatever_its_priority),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
