@@ -58,6 +58,14 @@ def metal():
 
 
 @pytest.fixture(scope="session")
+def no_overlap():
+    """The same, each step begun when the one before has ended."""
+    one = start_server(*DEVICE, *SMALL, "--disable-overlap-schedule")
+    yield one
+    assert one.stop() == 0, one.log()[-4000:]
+
+
+@pytest.fixture(scope="session")
 def cpu():
     """The same on the CPU."""
     one = start_server(*SMALL)
