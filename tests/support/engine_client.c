@@ -108,9 +108,13 @@ static void on_event(void *user, const struct radish_event *event) {
         client->n_ended++;
     }
     bool aborts = client->abort_at_ids && choice->n_ids == client->abort_at_ids;
+    bool waits = client->gate_at_ids && choice->n_ids == client->gate_at_ids;
     pthread_cond_broadcast(&client->changed);
     pthread_mutex_unlock(&client->lock);
     if (aborts) radish_engine_abort(engine, event->request);
+    if (!waits) return;
+    pthread_mutex_lock(client->gate);
+    pthread_mutex_unlock(client->gate);
 }
 
 enum radish_status client_submit(struct client *client, struct radish_engine *engine,

@@ -42,6 +42,9 @@ struct client {
     uint32_t n_prompt_tokens;
     void *extra;           /* of the test: for an on_logits that needs more */
     uint32_t abort_at_ids; /* abort from the callback after this many tokens; 0 = never */
+    /* After this many tokens the callback, and with it the engine, waits until it can lock gate. */
+    uint32_t gate_at_ids;
+    pthread_mutex_t *gate;
 };
 
 /* Opens model and engine; fails the running test when that does. `model` is a folder in
