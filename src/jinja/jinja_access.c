@@ -457,8 +457,8 @@ bool jinja_call_value(struct jinja_run *run, const struct jinja_value *callee,
 const struct jinja_builtin *jinja_table_find(const struct jinja_builtin *table, size_t n,
                                              const char *name, size_t len) {
     for (size_t i = 0; i < n; i++)
-        if (len && table[i].name[0] == name[0] && !strncmp(table[i].name, name, len) &&
-            !table[i].name[len])
+        if (len && table[i].name[0] == name[0] && strlen(table[i].name) == len &&
+            !memcmp(table[i].name, name, len)) /* a template's name may hold a NUL */
             return &table[i];
     return NULL;
 }

@@ -287,6 +287,15 @@ static void test_jinja_stops_what_grows_without_end(void **state) {
                  RADISH_E_TEMPLATE, "not JSON serializable");
 }
 
+/* A name that a template computes may hold anything: also a NUL behind the name of a filter. */
+static void test_jinja_names_may_hold_a_nul(void **state) {
+    (void)state;
+    static const char name[] = "{\"n\": \"upper\\u0000behind the end of every name\"}";
+    assert_fails("{{ ['a']|map(n)|list }}", name, RADISH_E_TEMPLATE, "No filter named");
+    assert_fails("{{ ['a']|select(n)|list }}", name, RADISH_E_TEMPLATE, "No test named");
+    assert_renders("{{ ['a']|map(n)|first }}", "{\"n\": \"upper\"}", "A");
+}
+
 /* What could reach Python's insides there is undefined or an error, as in the sandbox. */
 static void test_jinja_has_nothing_behind_the_variables(void **state) {
     (void)state;
@@ -442,6 +451,7 @@ int main(void) {
         cmocka_unit_test(test_jinja_bounds_nesting_in_the_source),
         cmocka_unit_test(test_jinja_stops_bombs),
         cmocka_unit_test(test_jinja_stops_what_grows_without_end),
+        cmocka_unit_test(test_jinja_names_may_hold_a_nul),
         cmocka_unit_test(test_jinja_has_nothing_behind_the_variables),
         cmocka_unit_test(test_jinja_refuses_what_chats_must_not_have_only_when_it_is_reached),
         cmocka_unit_test(test_jinja_bounds_the_size_of_the_source),
