@@ -20,7 +20,6 @@
 #define ACT_BLOCK  32 /* inputs that share a scale when activations are int8 */
 /* Pairs of inputs that BF16 panels and their activations are filled up to. */
 #define PAIRS_BLOCK  16
-#define PANEL_MR_MAX 12  /* most token rows of a register tile, over all variants */
 #define HEAD_DIM_MAX 512 /* supports() refuses larger heads: sizes attention's scratch */
 #define ATTN_QUERIES 64  /* most (token, head) pairs of an attention part */
 #define ATTN_SPANS   (2 * ATTN_QUERIES + 1)
@@ -119,6 +118,7 @@ struct matmul_part {
     const float *bias; /* [n_out] or NULL */
     uint32_t y_stride;
     uint32_t row_first, n_rows, panel_first, n_panels;
+    uint32_t n_panels_next; /* behind these: the same worker's, soon, so worth asking for */
     bool accumulate;
 };
 

@@ -34,8 +34,10 @@ enum {
     PARTS_PER_THREAD = 4,          /* so that a worker that lags delays little */
     PREPARE_ROWS_MAX = 8,          /* rows an item of the preparation */
     PREPARE_PARTS_PER_THREAD = 2,
+    TILE_ROWS_STEP = 24,     /* a multiple of the token rows of the widest register tiles */
     AMX_ROWS = 32,           /* tokens of a block of tiles, for bf16 */
     PANELS_STEP = 4,         /* panels of the widest register tiles */
+    I8_PANELS_STEP = 3,      /* of those for int8 activations */
     GATED_BYTES = 64 * 1024, /* gate and up of a part at a time, both */
     SERIAL_PREPARE_ELEMS = 16 * 1024,
     SERIAL_MULTIPLY_OPS = 64 * 1024
@@ -176,6 +178,7 @@ static void multiply_gated(const struct matmul_run *run, struct matmul_part rang
             part.n_rows = range.n_rows;
             part.panel_first = panel;
             part.n_panels = smaller(end - panel, run->gated_panels);
+            part.n_panels_next = end - panel - part.n_panels;
             run->products[i].fn(&part);
         }
         activate(run, &part);
@@ -208,12 +211,14 @@ static uint32_t find_part_bytes(const struct cpu_device *d) {
 /* Sizes of a part; returns how many parts there are. */
 static uint32_t cut(const struct cpu_device *d, struct matmul_run *run) {
     const uint32_t n_threads = pool_n_threads(d->base.pool);
-    uint32_t elem_bytes = 2, tile_rows = PANEL_MR_MAX, n_panels = 0, n_items = 0;
+    uint32_t elem_bytes = 2, tile_rows = TILE_ROWS_STEP, n_panels = 0, n_items = 0;
+    uint32_t widest = PANELS_STEP;
     const uint32_t n_cut = run->is_gated ? 1 : run->n_products;
     for (uint32_t i = 0; i < run->n_products; i++) {
         const struct activations *a = &run->products[i].part.a;
         if (!a->blocks && !a->halves) elem_bytes = sizeof(float);
         if (a->halves) tile_rows = AMX_ROWS;
+        if (a->blocks) widest = I8_PANELS_STEP;
         if (i < n_cut) n_panels += run->products[i].part.n_panels;
     }
     const uint32_t rows = find_part_bytes(d) / (run->n_in * elem_bytes) / tile_rows * tile_rows;
@@ -221,7 +226,7 @@ static uint32_t cut(const struct cpu_device *d, struct matmul_run *run) {
     run->n_row_parts = divide_up(run->n_rows, run->rows_per_part);
     const uint32_t n_wanted = divide_up(PARTS_PER_THREAD * n_threads, run->n_row_parts);
     const uint32_t panels = divide_up(n_panels, n_wanted);
-    const uint32_t step = panels >= PANELS_STEP ? PANELS_STEP : panels >= 2 ? 2 : 1;
+    const uint32_t step = panels >= widest ? widest : panels >= 2 ? 2 : 1;
     run->panels_per_part = divide_up(panels, step) * step;
     for (uint32_t i = 0; i < n_cut; i++) {
         struct product_run *product = &run->products[i];
@@ -231,7 +236,7 @@ static uint32_t cut(const struct cpu_device *d, struct matmul_run *run) {
     }
     const uint32_t width_bytes = run->n_products * PANEL_ROWS * (uint32_t)sizeof(float);
     const uint32_t n_gated = GATED_BYTES / width_bytes / smaller(run->n_rows, run->rows_per_part);
-    run->gated_panels = n_gated < PANELS_STEP ? PANELS_STEP : n_gated / PANELS_STEP * PANELS_STEP;
+    run->gated_panels = n_gated < widest ? widest : n_gated / widest * widest;
     return n_items;
 }
 
