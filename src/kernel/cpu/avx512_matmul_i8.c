@@ -129,23 +129,6 @@ INLINE void add_block(const struct i8_kind kind, const uint8_t *w, size_t panel_
     }
 }
 
-/* What is asked for beside the products of a wide tile. */
-struct read_ahead {
-    const uint8_t *next; /* panels */
-    size_t n_lines;      /* of them, a block */
-    float *y;            /* the tile's result */
-};
-
-INLINE void ask_ahead(const struct matmul_part *p, struct read_ahead *ahead, size_t b,
-                      const int np) {
-    for (size_t i = 0; i < ahead->n_lines; i++, ahead->next += LINE_BYTES)
-        _mm_prefetch((const char *)ahead->next, _MM_HINT_T1);
-    if (b >= WIDE_ROWS) return;
-    UNROLL for (int n = 0; n < np; n++) {
-        __builtin_prefetch(ahead->y + b * p->y_stride + n * PANEL_ROWS, /*rw=*/1);
-    }
-}
-
 /* Not inlined: once is enough for all kinds. */
 __attribute__((noinline)) static void store_wide(const struct matmul_part *p, uint32_t row,
                                                  uint32_t panel, const int np,
@@ -169,9 +152,9 @@ INLINE void multiply_tile(const struct matmul_part *p, const struct i8_kind kind
             sums[m][n] = _mm512_setzero_ps();
         }
     }
-    if (mr == WIDE_ROWS) ahead->y = p->y + (size_t)row * p->y_stride + panel * PANEL_ROWS;
     for (size_t b = 0; b < n_blocks; b++) {
-        if (mr == WIDE_ROWS) ask_ahead(p, ahead, b, np);
+        if (mr == WIDE_ROWS) avx512_ask_panels(ahead);
+        if (mr == WIDE_ROWS && b < WIDE_ROWS) avx512_ask_row(p, row + (uint32_t)b, panel, np);
         UNROLL for (int part = 0; part < ACT_BLOCK / kind.block; part++) {
             if (mr == 1) prefetch_block(kind, w, end);
             if (mr == WIDE_ROWS) __asm__ volatile("" : "+r"(sums) : : "memory"); /* stay there */
@@ -190,22 +173,12 @@ INLINE void multiply_tile(const struct matmul_part *p, const struct i8_kind kind
 
 /* ---- parts ---- */
 
-/* The next panels of the part, spread over all blocks of the wide tiles. */
-static struct read_ahead plan_ahead(const struct matmul_part *p, uint32_t panel, const int np) {
-    const uint32_t next = panel + (uint32_t)np;
-    const uint32_t end = p->panel_first + p->n_panels + p->n_panels_next;
-    const uint32_t n_next = end - next < NP_MAX ? end - next : NP_MAX;
-    const size_t n_blocks = (size_t)p->n_rows / WIDE_ROWS * (p->w->n_in / ACT_BLOCK);
-    const size_t n_lines = (n_next * p->w->panel_bytes + LINE_BYTES - 1) / LINE_BYTES;
-    return (struct read_ahead){.next = p->w->data + next * p->w->panel_bytes,
-                               .n_lines = n_blocks ? (n_lines + n_blocks - 1) / n_blocks : 0};
-}
-
 /* All rows of the part times np panels. */
 INLINE void multiply_panels(const struct matmul_part *p, const struct i8_kind kind, uint32_t panel,
                             const int np) {
     const uint32_t end = p->row_first + p->n_rows;
-    struct read_ahead ahead = plan_ahead(p, panel, np);
+    const size_t n_steps = (size_t)p->n_rows / WIDE_ROWS * (p->w->n_in / ACT_BLOCK);
+    struct read_ahead ahead = avx512_plan_ahead(p, panel + (uint32_t)np, NP_MAX, n_steps);
     uint32_t row = p->row_first;
     for (; end - row >= WIDE_ROWS; row += WIDE_ROWS)
         multiply_tile(p, kind, row, panel, WIDE_ROWS, np, &ahead);

@@ -1,5 +1,5 @@
 /* avx512_tile.h - what the AVX-512 kernels share: the loops of tiles, which panels a tile takes,
- * and the store of its rows.
+ * the store of its rows, and what is asked for while a tile is computed.
  *
  * Included by avx512_*.c only. */
 #ifndef KERNEL_CPU_AVX512_TILE_H
@@ -42,6 +42,38 @@ INLINE void avx512_store_tile(const struct matmul_part *p, uint32_t row, uint32_
         UNROLL for (int n = 0; n < np; n++) {
             avx512_store(p, row + (uint32_t)m, panel + (uint32_t)n, sums[m][n]);
         }
+    }
+}
+
+/* What is asked for while the tokens pass by some panels: the panels that come next, spread over
+ * the steps of all tiles, so that these do not wait for memory. */
+struct read_ahead {
+    const uint8_t *next;
+    size_t n_lines; /* a step */
+};
+
+/* Up to next_max panels from `panel` on, in n_steps steps. */
+INLINE struct read_ahead avx512_plan_ahead(const struct matmul_part *p, uint32_t panel,
+                                           uint32_t next_max, size_t n_steps) {
+    const uint32_t left = p->panel_first + p->n_panels + p->n_panels_next - panel;
+    const uint32_t n_next = left < next_max ? left : next_max;
+    const size_t n_lines = (n_next * p->w->panel_bytes + 63) / 64;
+    return (struct read_ahead){.next = p->w->data + panel * p->w->panel_bytes,
+                               .n_lines = n_steps ? (n_lines + n_steps - 1) / n_steps : 0};
+}
+
+INLINE void avx512_ask_panels(struct read_ahead *ahead) {
+    for (size_t i = 0; i < ahead->n_lines; i++, ahead->next += 64)
+        _mm_prefetch((const char *)ahead->next, _MM_HINT_T1);
+}
+
+/* The lines that a row of np panels will be stored to. Stores that miss wait for each other, and
+ * all later ones behind them. */
+INLINE void avx512_ask_row(const struct matmul_part *p, uint32_t row, uint32_t panel,
+                           const int np) {
+    const float *y = p->y + (size_t)row * p->y_stride + (size_t)panel * PANEL_ROWS;
+    UNROLL for (int n = 0; n < np; n++) {
+        __builtin_prefetch(y + n * PANEL_ROWS, /*rw=*/1);
     }
 }
 
