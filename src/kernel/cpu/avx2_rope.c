@@ -61,6 +61,12 @@ INLINE __m128i to_half(vec x, enum dtype dtype) {
     return _mm256_castsi256_si128(to_bf16(x, x));
 }
 
+/* Both in order, 32 bytes. */
+INLINE __m256i to_halves(vec x, vec y, enum dtype dtype) {
+    if (dtype == RADISH_DTYPE_BF16) return to_bf16(x, y);
+    return _mm256_setr_m128i(to_half(x, dtype), to_half(y, dtype));
+}
+
 INLINE void store_one(void *pool, size_t at, enum dtype dtype, vec x) {
     if (dtype == RADISH_DTYPE_F32)
         _mm256_storeu_ps((float *)pool + at, x);
@@ -69,12 +75,12 @@ INLINE void store_one(void *pool, size_t at, enum dtype dtype, vec x) {
 }
 
 INLINE void store_two(void *pool, size_t at, enum dtype dtype, vec x, vec y) {
-    if (dtype == RADISH_DTYPE_BF16) {
-        _mm256_storeu_si256((__m256i *)(void *)((uint16_t *)pool + at), to_bf16(x, y));
-        return;
+    if (dtype == RADISH_DTYPE_F32) {
+        store_one(pool, at, dtype, x);
+        store_one(pool, at + LANES, dtype, y);
+    } else {
+        _mm256_storeu_si256((__m256i *)(void *)((uint16_t *)pool + at), to_halves(x, y, dtype));
     }
-    store_one(pool, at, dtype, x);
-    store_one(pool, at + LANES, dtype, y);
 }
 
 INLINE void store_n(void *pool, size_t at, enum dtype dtype, vec x, uint32_t n) {

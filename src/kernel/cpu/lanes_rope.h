@@ -21,10 +21,15 @@
  * What a compiler must know to unroll a head is head_dim, rotary_dim and the pool's dtype: there is
  * a body for each usual head_dim with full rotation by halves and one for everything else, picked
  * once a call. (Numbers of heads are loop bounds outside of that: as constants they buy nothing.)
- * The pool's rows are cold, since a slot is written once; asking for their lines beforehand, at the
- * start of a row or a row ahead, changed nothing (2026-11-29). Nothing is bound by arithmetic here:
- * a vector of Q costs a load and a store, one of K or V a load, some ten integer operations of
- * rounding to bf16, and half a store. */
+ * Nothing is bound by arithmetic here: a vector of Q costs a load and a store, one of K or V a
+ * load, some ten integer operations of rounding to bf16, and half a store.
+ *
+ * The pool's rows are cold, since a slot is written once, and stores that miss hold up those behind
+ * them. So a row's lines of the pool are asked for while its Q is turned, a few with each head,
+ * which four passes could not do. All at once before the first head, they gain nothing; a row
+ * ahead, less, and nothing where there is one row; K and V before Q, nothing. Stores past the
+ * caches are faster still from 16 rows on, and half as fast as unfused at a small one (2026-11-30,
+ * docs/SPEED.md). */
 #ifndef KERNEL_CPU_LANES_ROPE_H
 #define KERNEL_CPU_LANES_ROPE_H
 
@@ -33,6 +38,23 @@
 /* A head's rotation, as its row's position has it. */
 struct turn {
     const float *cosines, *sines; /* halves: [rotary_dim / 2]; interleaved: [rotary_dim], c and s */
+};
+
+/* What a body is made for; constants, but for the dimensions in bodies for every shape. */
+struct shape {
+    enum dtype dtype;
+    uint32_t head_dim, rotary_dim;
+    bool is_interleaved;
+    uint32_t n_kept; /* vectors of cos, and of sin, in registers for all heads of a row; 0: none */
+};
+
+enum { KEPT_MAX = 4, LINE_BYTES = 64 };
+
+/* A row in the pools: its first bytes of K and of V, how many there are, and bytes of each to ask
+ * for with a head of Q, whole lines. Step 0: nothing is asked for. */
+struct lines {
+    const char *k, *v;
+    uint32_t k_bytes, v_bytes, step;
 };
 
 /* Elements [at, at + n) of the pool = src. */
@@ -70,6 +92,17 @@ INLINE void turn_halves(float *head, struct turn t, uint32_t half) {
     const vec c = vec_load_n(t.cosines + d, n), s = vec_load_n(t.sines + d, n);
     vec_store_n(head + d, n, turn_first(x, y, c, s));
     vec_store_n(head + half + d, n, turn_second(x, y, c, s));
+}
+
+/* The same with all of cos and sin in registers. */
+INLINE void turn_halves_kept(float *head, const vec *cosines, const vec *sines, uint32_t n) {
+    UNROLL for (uint32_t i = 0; i < n; i++) {
+        const vec x = vec_load(head + i * LANES);
+        vec y = vec_load(head + (n + i) * LANES);
+        SETTLE(y); /* or it is loaded twice, by both products */
+        vec_store(head + i * LANES, turn_first(x, y, cosines[i], sines[i]));
+        vec_store(head + (n + i) * LANES, turn_second(x, y, cosines[i], sines[i]));
+    }
 }
 
 /* One head of K, to the pool. */
@@ -135,15 +168,66 @@ INLINE void spread_pairs(const float *table, uint32_t rotary_dim, float *c, floa
     }
 }
 
+/* Of every row alike; a pass without Q, or without K and V, asks for nothing. */
+INLINE struct lines find_lines(const struct rope_kv_store_args *a, struct shape shape) {
+    if (!a->n_heads || !a->n_kv_heads) return (struct lines){0};
+    const uint32_t bytes = a->n_kv_heads * (shape.dtype == RADISH_DTYPE_F32 ? 4 : 2);
+    const uint32_t k_bytes = bytes * shape.head_dim, v_bytes = bytes * a->v_head_dim;
+    const uint32_t n_lines = ((k_bytes > v_bytes ? k_bytes : v_bytes) - 1) / LINE_BYTES + 1;
+    return (struct lines){.k_bytes = k_bytes,
+                          .v_bytes = v_bytes,
+                          .step = ((n_lines - 1) / a->n_heads + 1) * LINE_BYTES};
+}
+
+INLINE struct lines find_slot_lines(const struct rope_kv_store_args *a, int32_t slot,
+                                    struct lines lines) {
+    if (slot < 0 || !lines.step) return (struct lines){0};
+    lines.k = (const char *)a->k_pool + (size_t)slot * lines.k_bytes;
+    lines.v = (const char *)a->v_pool + (size_t)slot * lines.v_bytes;
+    return lines;
+}
+
+/* Asks for the lines from byte `at` on that belong to a head, as far as the row has them, to be
+ * written: into the second-level cache where an instruction set has no request for writing. */
+INLINE void ask_lines(struct lines lines, uint32_t at) {
+    for (const uint32_t end = at + lines.step; at < end; at += LINE_BYTES) {
+        if (at < lines.k_bytes) __builtin_prefetch(lines.k + at, /*rw=*/1, /*locality=*/2);
+        if (at < lines.v_bytes) __builtin_prefetch(lines.v + at, /*rw=*/1, /*locality=*/2);
+    }
+}
+
+/* Q of a row. */
+INLINE void turn_row(const struct rope_kv_store_args *a, uint32_t row, struct turn t,
+                     struct lines lines, struct shape shape) {
+    vec cosines[KEPT_MAX], sines[KEPT_MAX];
+    UNROLL for (uint32_t i = 0; i < shape.n_kept; i++) {
+        cosines[i] = vec_load(t.cosines + i * LANES);
+        sines[i] = vec_load(t.sines + i * LANES);
+    }
+    float *q = a->q + (size_t)row * a->q_stride;
+    uint32_t at = 0;
+    for (uint32_t h = 0; h < a->n_heads; h++, q += shape.head_dim, at += lines.step) {
+        ask_lines(lines, at);
+        if (shape.n_kept)
+            turn_halves_kept(q, cosines, sines, shape.n_kept);
+        else if (shape.is_interleaved)
+            turn_interleaved(q, t, shape.rotary_dim);
+        else
+            turn_halves(q, t, shape.rotary_dim / 2);
+    }
+}
+
+/* K and V of a row. */
 INLINE void store_row(const struct rope_kv_store_args *a, uint32_t row, struct turn t,
-                      enum dtype dtype, uint32_t head_dim, uint32_t rotary_dim,
-                      bool is_interleaved) {
+                      struct shape shape) {
+    const uint32_t head_dim = shape.head_dim, rotary_dim = shape.rotary_dim;
+    const enum dtype dtype = shape.dtype;
     const size_t first = (size_t)a->slots[row] * a->n_kv_heads;
     const float *k = a->k + (size_t)row * a->k_stride;
     if (rotary_dim == 0) convert(k, a->k_pool, first * head_dim, a->n_kv_heads * head_dim, dtype);
     for (uint32_t h = 0; rotary_dim && h < a->n_kv_heads; h++, k += head_dim) {
         const size_t at = (first + h) * head_dim;
-        if (is_interleaved)
+        if (shape.is_interleaved)
             turn_interleaved_to(k, a->k_pool, at, dtype, t, rotary_dim);
         else
             turn_halves_to(k, a->k_pool, at, dtype, t, rotary_dim / 2);
@@ -153,26 +237,20 @@ INLINE void store_row(const struct rope_kv_store_args *a, uint32_t row, struct t
             a->n_kv_heads * a->v_head_dim, dtype);
 }
 
-/* Rows [first, end); the last four are constants where it is inlined. */
+/* Rows [first, end). */
 INLINE void run_rows(const struct rope_kv_store_args *a, uint32_t first, uint32_t end,
-                     enum dtype dtype, uint32_t head_dim, uint32_t rotary_dim,
-                     bool is_interleaved) {
+                     struct shape shape) {
+    const struct lines lines = find_lines(a, shape);
     float c[HEAD_DIM_MAX], s[HEAD_DIM_MAX];
     for (uint32_t row = first; row < end; row++) {
-        const float *table = a->rope_table + (size_t)a->positions[row] * rotary_dim;
-        struct turn t = {table, table + rotary_dim / 2};
-        if (is_interleaved) {
-            spread_pairs(table, rotary_dim, c, s);
+        const float *table = a->rope_table + (size_t)a->positions[row] * shape.rotary_dim;
+        struct turn t = {table, table + shape.rotary_dim / 2};
+        if (shape.is_interleaved) {
+            spread_pairs(table, shape.rotary_dim, c, s);
             t = (struct turn){c, s};
         }
-        float *q = a->q + (size_t)row * a->q_stride;
-        for (uint32_t h = 0; h < a->n_heads; h++, q += head_dim) {
-            if (is_interleaved)
-                turn_interleaved(q, t, rotary_dim);
-            else
-                turn_halves(q, t, rotary_dim / 2);
-        }
-        if (a->slots[row] >= 0) store_row(a, row, t, dtype, head_dim, rotary_dim, is_interleaved);
+        turn_row(a, row, t, find_slot_lines(a, a->slots[row], lines), shape);
+        if (a->slots[row] >= 0) store_row(a, row, t, shape);
     }
 }
 
@@ -180,18 +258,19 @@ INLINE void run_rows(const struct rope_kv_store_args *a, uint32_t first, uint32_
 
 typedef void (*body_fn)(const struct rope_kv_store_args *a, uint32_t first, uint32_t end);
 
-#define FULL_BODY(name, dtype, dim)                                                                \
+#define BODY(name, ...)                                                                            \
     static void name(const struct rope_kv_store_args *a, uint32_t first, uint32_t end) {           \
-        run_rows(a, first, end, RADISH_DTYPE_##dtype, dim, dim, false);                            \
+        run_rows(a, first, end, (struct shape){__VA_ARGS__});                                      \
     }
+#define N_KEPT(dim)                                                                                \
+    ((dim) / 2 % LANES == 0 && (dim) / 2 / LANES <= KEPT_MAX ? (dim) / 2 / LANES : 0)
+#define FULL_BODY(name, dtype, dim) BODY(name, RADISH_DTYPE_##dtype, dim, dim, false, N_KEPT(dim))
 #define FULL_BODIES(dim)                                                                           \
     FULL_BODY(run_f32_##dim, F32, dim)                                                             \
     FULL_BODY(run_f16_##dim, F16, dim)                                                             \
     FULL_BODY(run_bf16_##dim, BF16, dim)
 #define ANY_BODY(name, dtype, is_interleaved)                                                      \
-    static void name(const struct rope_kv_store_args *a, uint32_t first, uint32_t end) {           \
-        run_rows(a, first, end, RADISH_DTYPE_##dtype, a->head_dim, a->rotary_dim, is_interleaved); \
-    }
+    BODY(name, RADISH_DTYPE_##dtype, a->head_dim, a->rotary_dim, is_interleaved, 0)
 
 FULL_BODIES(64)
 FULL_BODIES(80)
