@@ -17,9 +17,9 @@
  * the result, which the stores of a tile would otherwise wait for one after another, and all stores
  * of sums behind them.
  *
- * One token reads one panel after another, in one stream, and asks for blocks at two distances:
- * a few ahead for the nearest cache, and a kilobyte to twenty ahead for the second. That reads
- * faster than plain loads do.
+ * Up to four tokens read one panel after another, in one stream, and asks for blocks at two
+ * distances: a few ahead for the nearest cache, and a kilobyte to twenty ahead for the second. That
+ * reads faster than plain loads do.
  *
  * The inlined pieces of a tile take more than seven parameters: as constants they unroll it. */
 #include "avx512_tile.h"
@@ -27,11 +27,12 @@
 
 enum {
     WIDE_ROWS = 8,
+    ALONE_MAX = 4, /* tokens that read one panel at a time */
     NP_MAX = 3,
     TILE_PANELS = 4, /* of a row of sums: what avx512_store_tile() is given */
     GROUP_BYTES = 4 * PANEL_ROWS,
     LINE_BYTES = 64,
-    NEAR_BLOCKS = 4, /* asked for by one token: for the first-level cache, and for the second */
+    NEAR_BLOCKS = 4, /* asked for by few tokens: for the first-level cache, and for the second */
     FAR_BLOCKS = 32
 };
 
@@ -51,7 +52,7 @@ INLINE __m512 load_scales(const struct i8_kind kind, const uint8_t *scales, int 
     return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)at));
 }
 
-/* One token waits for memory. What lies behind the part's end is another thread's. */
+/* Few tokens wait for memory. What lies behind the part's end is another thread's. */
 INLINE void prefetch_block(const struct i8_kind kind, const uint8_t *w, const uint8_t *end) {
     const int scale_bytes = PANEL_ROWS * (kind.has_half_scales ? 2 : 4) * (kind.has_min ? 2 : 1);
     const int bytes = kind.block * PANEL_ROWS / (kind.is_nibbles ? 2 : 1) + scale_bytes;
@@ -156,7 +157,7 @@ INLINE void multiply_tile(const struct matmul_part *p, const struct i8_kind kind
         if (mr == WIDE_ROWS) avx512_ask_panels(ahead);
         if (mr == WIDE_ROWS && b < WIDE_ROWS) avx512_ask_row(p, row + (uint32_t)b, panel, np);
         UNROLL for (int part = 0; part < ACT_BLOCK / kind.block; part++) {
-            if (mr == 1) prefetch_block(kind, w, end);
+            if (mr <= ALONE_MAX && np == 1) prefetch_block(kind, w, end);
             if (mr == WIDE_ROWS) __asm__ volatile("" : "+r"(sums) : : "memory"); /* stay there */
             add_block(kind, w, panel_bytes, &rows, part, mr, np, sums);
             w += p->w->block_bytes;
@@ -190,8 +191,9 @@ INLINE void multiply_panels(const struct matmul_part *p, const struct i8_kind ki
 INLINE void multiply(const struct matmul_part *p, const struct i8_kind kind) {
     const uint32_t end = p->panel_first + p->n_panels;
     uint32_t panel = p->panel_first;
-    for (; p->n_rows > 1 && end - panel >= 3; panel += 3) multiply_panels(p, kind, panel, 3);
-    for (; p->n_rows > 1 && end - panel >= 2; panel += 2) multiply_panels(p, kind, panel, 2);
+    const bool is_many = p->n_rows > ALONE_MAX;
+    for (; is_many && end - panel >= 3; panel += 3) multiply_panels(p, kind, panel, 3);
+    for (; is_many && end - panel >= 2; panel += 2) multiply_panels(p, kind, panel, 2);
     for (; panel < end; panel++) multiply_panels(p, kind, panel, 1);
 }
 
