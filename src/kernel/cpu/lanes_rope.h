@@ -187,8 +187,8 @@ INLINE struct lines find_slot_lines(const struct rope_kv_store_args *a, int32_t 
     return lines;
 }
 
-/* Asks for the lines from byte `at` on that belong to a head, as far as the row has them, to be
- * written: into the second-level cache where an instruction set has no request for writing. */
+/* Asks for a head's lines, those from byte `at` on, as far as the row has them, to be written:
+ * PREFETCHW, or PRFM PSTL2KEEP; AVX2 alone has no such request, there it is PREFETCHT1. */
 INLINE void ask_lines(struct lines lines, uint32_t at) {
     for (const uint32_t end = at + lines.step; at < end; at += LINE_BYTES) {
         if (at < lines.k_bytes) __builtin_prefetch(lines.k + at, /*rw=*/1, /*locality=*/2);
