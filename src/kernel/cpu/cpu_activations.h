@@ -47,9 +47,10 @@ struct activations activations_of(const struct act_rows *rows, const float *x, u
 #define ACT_MAGIC                                                                                  \
     12582912.0f /* 1.5 * 2^23: a float added to it is rounded to an integer, to even */
 
-/* Blocks of numbers next to nothing become zeros. */
+#define ACT_NOTHING 1e-30f /* blocks of smaller numbers become zeros */
+
 static inline float act_amax(float amax) {
-    return amax < 1e-30f ? 0.0f : amax;
+    return amax < ACT_NOTHING ? 0.0f : amax;
 }
 
 static inline float act_inverse(float amax) {
