@@ -472,6 +472,31 @@ static struct attention_scratch *worker_scratch(const struct attention_run *run,
     return (void *)(d->scratch + d->activation_bytes + (size_t)worker * d->worker_bytes);
 }
 
+/* What the worker reads behind a segment of a tile: the tile's next segment, or the first one of
+ * the item that nobody has begun. Another worker may take that, or the next part may have more KV
+ * heads than this one; then some lines are fetched for nothing, or too few. */
+static void guess_next(const struct attention_run *run, const struct attention_tile *t,
+                       uint32_t segment, struct attention_part *p) {
+    const struct attention_args *a = run->args;
+    struct attention_tile next = *t;
+    p->n_next_keys = 0;
+    if (++segment == t->segment_end) {
+        const uint32_t item = pool_next_item(run->device->base.pool);
+        if (item >= run->n_items) return;
+        next = find_tile(run, item);
+        segment = next.segment_first;
+    }
+    const struct attention_seq *seq = seq_of(run, &next, 0);
+    const uint32_t base = segment * ATTENTION_SEGMENT;
+    const uint32_t low = first_visible(a, position_of(seq, &next, 0));
+    const uint32_t first = low > base ? low : base;
+    if (seq->kv_len <= first) return;
+    p->next_k_pool = (const char *)a->k_pool +
+                     (size_t)next.kv_first * a->head_dim * dtype_block_bytes(p->kv_dtype);
+    p->next_slots = seq->slots + first;
+    p->n_next_keys = min_u32(seq->kv_len - first, ATTN_BLOCK);
+}
+
 static void run_tile(void *user, uint32_t item, uint32_t worker) {
     const struct attention_run *run = user;
     struct attention_scratch *s = worker_scratch(run, worker);
@@ -481,6 +506,7 @@ static void run_tile(void *user, uint32_t item, uint32_t worker) {
     init_part(run, &t, s, &part);
     for (uint32_t i = 0; i < part.n_queries; i++) s->max_all[i] = -INFINITY;
     for (uint32_t segment = t.segment_first; segment < t.segment_end; segment++) {
+        guess_next(run, &t, segment, &part);
         compute_segment(run, &t, segment, &part);
         for (uint32_t i = 0; i < part.n_queries; i++)
             merge(s->max[i], s->sum[i], s->acc + (size_t)i * n, n, &s->max_all[i], &s->sum_all[i],
@@ -501,6 +527,7 @@ static void run_segment(void *user, uint32_t index, uint32_t worker) {
     if (segment < t.segment_first || segment >= t.segment_end) return;
     struct attention_part part;
     init_part(run, &t, worker_scratch(run, worker), &part);
+    part.n_next_keys = 0;
     part.max = partial_at(run, item, segment);
     part.sum = part.max + part.n_queries;
     part.acc = part.sum + part.n_queries;

@@ -162,6 +162,11 @@ struct attention_part {
     float *acc;       /* [n_queries, v_head_dim] out, not divided by the sum */
     float *scores;    /* [n_queries, ATTN_SCORE_STRIDE] scratch */
     float *tile;      /* [ATTN_TILE_FLOATS] scratch, 64-byte aligned */
+    /* Keys that the same worker probably reads next, worth fetching: [n_next_keys], at the first
+     * KV head of that part. */
+    const void *next_k_pool;
+    const uint32_t *next_slots;
+    uint32_t n_next_keys;
 };
 
 /* ---- variants: declared from ops.def ---- */

@@ -22,6 +22,8 @@
  * computed, the next one is fetched into the second-level cache, slot after slot with all its
  * heads: the order in which they lie in memory, where the slot table lets them. (Without, decoding
  * ran at half the speed; with each head fetching its own rows, at three quarters. 2026-11-29)
+ * While the last values are added up, the first keys of what the worker probably does next are
+ * fetched: answers that are a block or two long would otherwise wait for every first key.
  *
  *               keys 0 .. 31 | 32 .. 63
  *   span 0      heads 0 1 2  | heads 0 1 2    1st, 3rd
@@ -56,6 +58,7 @@ enum {
 struct walk {
     const struct attention_span *span; /* NULL at the end */
     uint32_t block, n_keys;
+    uint32_t row_first, row_end; /* those of the span; the other rows repeat one of them */
     const char *rows[ATTN_BLOCK];
 };
 
@@ -87,6 +90,7 @@ static void find_block(const struct attention_part *p, uint32_t block, uint32_t 
     const size_t elem = dtype_block_bytes(p->kv_dtype);
     const size_t stride = (is_v ? p->v_stride : p->k_stride) * elem;
     const char *pool = is_v ? p->v_pool : p->k_pool;
+    w->row_first = w->row_end = 0;
     for (w->span = NULL; block < ATTENTION_SEGMENT; block += n, index = 0) {
         for (; index < p->n_spans; index++) {
             const struct attention_span *s = &p->spans[index];
@@ -101,6 +105,8 @@ static void find_block(const struct attention_part *p, uint32_t block, uint32_t 
             w->span = s;
             w->block = block;
             w->n_keys = n;
+            w->row_first = inside - block;
+            w->row_end = clamp(s->key_end - block, 0, n);
             return;
         }
     }
@@ -111,15 +117,24 @@ static void find_next(const struct attention_part *p, const struct walk *now, bo
     find_block(p, now->block, (uint32_t)(now->span - p->spans) + 1, is_v, w);
 }
 
+/* The first keys of what the worker probably does next, to be fetched. */
+static void guess_next(const struct attention_part *p, struct walk *w) {
+    const size_t stride = p->k_stride * dtype_block_bytes(p->kv_dtype);
+    const uint32_t n = clamp(p->n_next_keys, 0, block_keys(p));
+    w->row_end = n;
+    for (uint32_t i = 0; i < n; i++)
+        w->rows[i] = (const char *)p->next_k_pool + p->next_slots[i] * stride;
+}
+
 /* The share of a KV head in fetching the next block: some of its slots, all heads of each. */
 static struct fetch begin_fetch(const struct attention_part *p, const struct walk *next,
                                 uint32_t head, uint32_t head_dim) {
     const size_t elem = dtype_block_bytes(p->kv_dtype);
-    struct fetch f = {.rows = next->rows, .row_bytes = p->n_kv_heads * head_dim * elem};
-    if (!next->span) return f;
-    f.row = next->n_keys * head / p->n_kv_heads;
-    f.row_end = next->n_keys * (head + 1) / p->n_kv_heads;
-    return f;
+    const uint32_t n_rows = next->row_end - next->row_first;
+    return (struct fetch){.rows = next->rows,
+                          .row_bytes = p->n_kv_heads * head_dim * elem,
+                          .row = next->row_first + n_rows * head / p->n_kv_heads,
+                          .row_end = next->row_first + n_rows * (head + 1) / p->n_kv_heads};
 }
 
 INLINE void fetch_lines(struct fetch *f, uint32_t n) {
@@ -134,11 +149,11 @@ INLINE void fetch_lines(struct fetch *f, uint32_t n) {
 
 /* ---- scores ---- */
 
-/* tile[d][0, KEY_TILE) = element d of the keys, from byte `at` of their rows on. */
-INLINE void load_keys(const struct attention_part *p, const char *const *rows, size_t at,
-                      struct fetch *ahead, enum dtype dtype) {
+/* tile[d][0, n) = element d of n keys, from byte `at` of their rows on; n: whole 16s. */
+INLINE void load_keys(const struct attention_part *p, const char *const *rows, uint32_t n_keys,
+                      size_t at, struct fetch *ahead, enum dtype dtype) {
     const uint32_t elem = dtype == RADISH_DTYPE_F32 ? 4 : 2, step = 16 / elem;
-    for (uint32_t v = 0; v < KEY_TILE; v += LANES) {
+    for (uint32_t v = 0; v < n_keys; v += LANES) {
         float *tile = p->tile + v;
         for (uint32_t d = 0; d < p->head_dim; d += step) {
             vec out[8];
@@ -221,9 +236,12 @@ INLINE void score_block(const struct attention_part *p, const struct walk *now,
         for (uint32_t at = 0; at < now->n_keys; at += KEY_TILE) {
             const uint32_t key = now->block + at;
             if (key >= s->key_end || key + KEY_TILE <= s->key_first) continue;
-            load_keys(p, now->rows + at, head * head_bytes, &ahead, dtype);
+            /* Scores of keys behind the span's come of what the tile held before. */
+            const uint32_t n_keys = clamp((s->key_end - key + 15) / 16 * 16, 16, KEY_TILE);
+            load_keys(p, now->rows + at, n_keys, head * head_bytes, &ahead, dtype);
             score_queries(p, first, first + s->n_queries, key);
         }
+        fetch_lines(&ahead, UINT32_MAX);
     }
 }
 
@@ -445,13 +463,17 @@ INLINE void compute_segment(const struct attention_part *p, enum dtype dtype) {
     find_block(p, 0, 0, /*is_v=*/true, &walks[0]);
     for (uint32_t n = 0; walks[n].span; n ^= 1) {
         const struct walk *now = &walks[n];
-        find_next(p, now, /*is_v=*/true, &walks[n ^ 1]);
+        struct walk *next = &walks[n ^ 1];
+        find_next(p, now, /*is_v=*/true, next);
+        if (!next->span) guess_next(p, next);
+        const uint32_t next_dim = next->span ? p->v_head_dim : p->head_dim;
         for (uint32_t head = 0; head < p->n_kv_heads; head++) {
-            struct fetch ahead = begin_fetch(p, &walks[n ^ 1], head, p->v_head_dim);
+            struct fetch ahead = begin_fetch(p, next, head, next_dim);
             if (now->span->n_queries <= FEW_QUERIES)
                 add_direct(p, now, head, &ahead, dtype);
             else
                 add_panels(p, now, head, &ahead, dtype);
+            fetch_lines(&ahead, UINT32_MAX);
         }
     }
 }

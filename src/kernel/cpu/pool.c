@@ -217,7 +217,10 @@ static void begin_generation(struct pool *p, uint64_t flags) {
 
 void pool_run(struct pool *p, uint32_t n_items, pool_fn fn, void *user) {
     if (n_items <= 1 || p->n_threads == 1) {
-        for (uint32_t item = 0; item < n_items; item++) fn(user, item, 0);
+        for (uint32_t item = 0; item < n_items; item++) {
+            atomic_store_explicit(&p->next_item, item + 1, memory_order_relaxed);
+            fn(user, item, 0);
+        }
         return;
     }
     p->fn = fn;
@@ -294,4 +297,8 @@ void pool_destroy(struct pool *p) {
 
 uint32_t pool_n_threads(const struct pool *p) {
     return p->n_threads;
+}
+
+uint32_t pool_next_item(const struct pool *p) {
+    return atomic_load_explicit(&p->next_item, memory_order_relaxed);
 }

@@ -23,4 +23,8 @@ uint32_t pool_n_threads(const struct pool *pool);
 typedef void (*pool_fn)(void *user, uint32_t item, uint32_t worker);
 void pool_run(struct pool *pool, uint32_t n_items, pool_fn fn, void *user);
 
+/* Within fn: the item that the next free worker takes; n_items or more: none is left. Out of date
+ * once it is read, so only good for guesses at what to fetch early. */
+uint32_t pool_next_item(const struct pool *pool);
+
 #endif

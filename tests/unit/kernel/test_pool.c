@@ -54,6 +54,30 @@ static void test_every_item_is_done_exactly_once(void **state) {
     }
 }
 
+struct peeks {
+    struct pool *pool;
+    uint32_t next[ITEMS_MAX];
+};
+
+static void peek_item(void *user, uint32_t item, uint32_t worker) {
+    struct peeks *p = user;
+    (void)worker;
+    p->next[item] = pool_next_item(p->pool);
+}
+
+static void test_the_next_item_is_one_that_was_not_taken(void **state) {
+    (void)state;
+    for (uint32_t n_threads = 1; n_threads <= 3; n_threads++) {
+        struct peeks p = {.pool = open_pool(n_threads)};
+
+        pool_run(p.pool, 64, peek_item, &p);
+
+        for (uint32_t i = 0; i < 64; i++)
+            assert_in_range(p.next[i], i + 1, n_threads == 1 ? i + 1 : 64 + n_threads);
+        pool_destroy(p.pool);
+    }
+}
+
 static void sleep_ms(long ms) {
     const struct timespec t = {ms / 1000, ms % 1000 * 1000000};
     nanosleep(&t, NULL);
@@ -205,6 +229,7 @@ static void test_thread_counts_out_of_range_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_item_is_done_exactly_once),
+        cmocka_unit_test(test_the_next_item_is_one_that_was_not_taken),
         cmocka_unit_test(test_items_are_spread_over_the_threads),
         cmocka_unit_test(test_a_run_after_a_long_pause_wakes_the_sleepers),
         cmocka_unit_test(test_nobody_spins_under_a_quota_or_without_a_cpu_of_its_own),
