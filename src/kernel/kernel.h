@@ -89,6 +89,9 @@ struct device_vtable {
      * has been waited for. false: an operation has run when it returns. */
     bool is_recorded;
 
+    /* Addresses are the host's own, which reads and writes there between steps without a copy. */
+    bool has_host_memory;
+
     bool (*supports)(const struct device *d, enum kernel_op op, const struct kernel_shape *shape,
                      char *reason_out, size_t reason_bytes);
 

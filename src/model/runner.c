@@ -84,7 +84,7 @@ struct runner {
     struct rope_table rope, rope_local; /* the second where a layer has local RoPE */
     void **k_pool, **v_pool;            /* [n_layers] device */
     struct attention_seq *seqs;         /* [seqs_max] host, and as many of the wanted rows */
-    float *logits;                      /* [RUNNER_LOGITS_ROWS, n_vocab] host */
+    float *logits;   /* [RUNNER_LOGITS_ROWS, n_vocab] host; NULL where the device's are */
     int32_t *tokens; /* [logits_rows_max] host: drawn by the step last waited for */
     struct flight flights[DEVICE_STEPS_MAX];
     bool can_draw;                  /* the device samples */
@@ -233,6 +233,13 @@ static uint64_t count_slot_bytes(const struct model_config *config, enum dtype k
     return elems * dtype_block_bytes(kv_dtype);
 }
 
+/* The host's copy of a block of logits: 39 MB for 152,000 ids, and as much to read and to write a
+ * step as 16 streams make, so there is none where the host reads the device's memory. */
+static uint64_t logits_copy_bytes(const struct model_config *config, const struct device *device) {
+    if (device->ops->has_host_memory) return 0;
+    return (uint64_t)RUNNER_LOGITS_ROWS * config->n_vocab * sizeof(float);
+}
+
 enum radish_status runner_plan(const struct model_config *config, const struct device *device,
                                const struct runner_options *options, struct runner_plan *plan_out,
                                struct radish_error *err) {
@@ -245,7 +252,7 @@ enum radish_status runner_plan(const struct model_config *config, const struct d
 
     uint64_t parts[] = {
         layout.bytes,
-        (uint64_t)RUNNER_LOGITS_ROWS * config->n_vocab * sizeof(float), /* the host's copy */
+        logits_copy_bytes(config, device),
         (uint64_t)options->logits_rows_max * sizeof(int32_t),
         2 * (uint64_t)options->seqs_max * sizeof(struct attention_seq),
         rope_table_bytes(config->rotary_dim, options->context_tokens),
@@ -295,10 +302,11 @@ static enum radish_status create_buffers(struct runner *runner, struct radish_er
     RADISH_TRY(device->ops->mem_alloc(device, runner->layout.bytes, &block, err));
     runner->block = block;
     runner->seqs = mem_zalloc(options->seqs_max, 2 * sizeof *runner->seqs);
-    runner->logits = mem_alloc(RUNNER_LOGITS_ROWS, config->n_vocab * sizeof(float));
+    const size_t copy_bytes = (size_t)logits_copy_bytes(config, device);
+    if (copy_bytes) runner->logits = mem_alloc(1, copy_bytes);
     runner->tokens = mem_alloc(options->logits_rows_max, sizeof *runner->tokens);
     runner->marks = mem_zalloc((size_t)options->n_slots / 64 + 1, sizeof *runner->marks);
-    if (!runner->seqs || !runner->logits || !runner->tokens || !runner->marks)
+    if (!runner->seqs || (copy_bytes && !runner->logits) || !runner->tokens || !runner->marks)
         return error_nomem(err);
     RADISH_TRY(rope_table_init(&runner->rope, device, &config->rope, config->rotary_dim,
                                options->context_tokens, err));
@@ -740,9 +748,13 @@ enum radish_status runner_logits(struct runner *runner, uint32_t row, uint32_t n
         status = device->ops->step_wait(device);
     } while (status == RADISH_AGAIN);
     RADISH_TRY(status);
-    device->ops->download(device, runner->logits, part_of(runner, PART_LOGITS),
-                          (size_t)n * runner->config->n_vocab * sizeof(float));
-    *logits_out = runner->logits;
+    float *logits = part_of(runner, PART_LOGITS);
+    if (runner->logits) {
+        device->ops->download(device, runner->logits, logits,
+                              (size_t)n * runner->config->n_vocab * sizeof(float));
+        logits = runner->logits;
+    }
+    *logits_out = logits;
     return RADISH_OK;
 }
 

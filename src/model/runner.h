@@ -66,7 +66,7 @@ bool runner_can_draw(const struct runner *runner);      /* it has an operation f
 int32_t runner_token(const struct runner *runner, uint32_t row);
 
 /* Logits of logits rows [row, row + n), n <= RUNNER_LOGITS_ROWS, of the step last waited for, in
- * host memory: [n, n_vocab] f32, borrowed until the next call; the caller may write to them
+ * host memory: [n, n_vocab] f32, borrowed until the next call or step; the caller may write to them
  * (sampling does). No step may be in flight. */
 enum radish_status runner_logits(struct runner *runner, uint32_t row, uint32_t n,
                                  float **logits_out) RADISH_CHECK_RESULT;

@@ -415,6 +415,7 @@ static void close_device(struct device *device) {
 
 static const struct device_vtable vtable = {
     .name = "cpu",
+    .has_host_memory = true,
     .supports = supports,
     .mem_alloc = allocate,
     .mem_free = release,
