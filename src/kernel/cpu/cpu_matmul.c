@@ -3,10 +3,15 @@
  * them.
  *
  * First the activations are prepared (cpu_activations.h), row by row, once for the whole call. Then
- * the parts: a block of token rows that fits a private cache, times a few panels. Inside a part the
+ * the parts: a block of token rows that fits a private cache, times some panels. Inside a part the
  * variant keeps one panel in the first-level cache while the token rows pass by. Neither cut
  * changes a bit, so both follow the number of threads and the sizes freely. Small calls are
  * prepared and computed by the caller alone: waking others costs more than it brings.
+ *
+ * Parts become smaller towards the end, each an equal share of what is left, a few shares for every
+ * thread: whoever is slower, or has lost its CPU for a while, takes fewer, and all end within the
+ * time of the smallest part. (Equal parts cost the half of one on average; with 64 panels, tiles of
+ * three and two threads, parts of 9 made one of them do 36.)
  *
  * A group (Q, K, V; gate, up) is two parallel sections where its parts one after another are up to
  * seven:
@@ -31,22 +36,21 @@ enum {
     PART_BYTES_MIN = 96 * 1024,
     PART_BYTES_MAX = 1024 * 1024,
     PART_BYTES_USUAL = 192 * 1024, /* where the cache is not known */
-    PARTS_PER_THREAD = 4,          /* so that a worker that lags delays little */
+    PARTS_PER_THREAD = 4,          /* shares of what is left */
     PREPARE_ROWS_MAX = 8,          /* rows an item of the preparation */
     PREPARE_PARTS_PER_THREAD = 2,
-    TILE_ROWS_STEP = 24,     /* a multiple of the token rows of the widest register tiles */
-    AMX_ROWS = 32,           /* tokens of a block of tiles, for bf16 */
-    PANELS_STEP = 4,         /* panels of the widest register tiles */
-    I8_PANELS_STEP = 3,      /* of those for int8 activations */
-    GATED_BYTES = 64 * 1024, /* gate and up of a part at a time, both */
-    SERIAL_PREPARE_ELEMS = 16 * 1024,
+    TILE_ROWS_STEP = 24,             /* a multiple of the token rows of the widest register tiles */
+    AMX_ROWS = 32,                   /* tokens of a block of tiles, for bf16 */
+    PANELS_STEP = 4,                 /* panels of the widest register tiles */
+    I8_PANELS_STEP = 3,              /* of those for int8 activations */
+    GATED_BYTES = 64 * 1024,         /* gate and up of a part at a time, both */
+    SERIAL_PREPARE_ELEMS = 8 * 1024, /* some microseconds: norm and quantising */
     SERIAL_MULTIPLY_OPS = 64 * 1024
 };
 
 struct product_run {
     struct matmul_part part; /* template of its parts */
     matmul_fn fn;
-    uint32_t n_items;
 };
 
 struct matmul_run {
@@ -58,7 +62,8 @@ struct matmul_run {
     uint32_t n_needs;
     uint32_t rows_per_item; /* of the preparation */
     bool has_scratch;       /* whether any needs any */
-    uint32_t rows_per_part, panels_per_part, n_row_parts;
+    uint32_t rows_per_part, n_row_parts;
+    const uint32_t *part_starts; /* panels, of the products one behind the other; and their end */
 
     /* Before and behind the products of a group. */
     int32_t norm; /* enum matmul_norm */
@@ -189,12 +194,14 @@ static void multiply_part(void *user, uint32_t item, uint32_t worker) {
     (void)worker;
     const struct matmul_run *run = user;
     const struct product_run *product = run->products;
-    while (item >= product->n_items) item -= product++->n_items;
+    const uint32_t *start = run->part_starts + item / run->n_row_parts;
+    uint32_t panel = start[0];
+    while (panel >= product->part.n_panels) panel -= product++->part.n_panels;
     struct matmul_part part = product->part;
     part.row_first = item % run->n_row_parts * run->rows_per_part;
-    part.panel_first = item / run->n_row_parts * run->panels_per_part;
+    part.panel_first = panel;
     part.n_rows = smaller(part.n_rows - part.row_first, run->rows_per_part);
-    part.n_panels = smaller(part.n_panels - part.panel_first, run->panels_per_part);
+    part.n_panels = start[1] - start[0];
     if (run->is_gated)
         multiply_gated(run, part);
     else
@@ -208,10 +215,35 @@ static uint32_t find_part_bytes(const struct cpu_device *d) {
     return bytes > PART_BYTES_MAX ? PART_BYTES_MAX : (uint32_t)bytes;
 }
 
-/* Sizes of a part; returns how many parts there are. */
-static uint32_t cut(const struct cpu_device *d, struct matmul_run *run) {
-    const uint32_t n_threads = pool_n_threads(d->base.pool);
-    uint32_t elem_bytes = 2, tile_rows = TILE_ROWS_STEP, n_panels = 0, n_items = 0;
+/* Cuts the panels of the first n_cut products, in whole steps; returns how many parts there are. */
+static uint32_t cut_panels(struct cpu_device *d, const struct matmul_run *run, uint32_t n_cut,
+                           uint32_t n_panels, uint32_t widest) {
+    const uint32_t n_wanted =
+        divide_up(PARTS_PER_THREAD * pool_n_threads(d->base.pool), run->n_row_parts);
+    const uint32_t most = divide_up(n_panels, n_wanted);
+    const uint32_t step = most >= widest ? widest : most >= 2 ? 2 : 1;
+    uint32_t n_parts = 0, start = 0, end = 0;
+    for (uint32_t i = 0; i < n_cut; i++) {
+        end += run->products[i].part.n_panels;
+        while (start < end) {
+            /* The table has room for the rest of this product in equal parts, and for the others.
+             */
+            const uint32_t n_left = CPU_PARTS_MAX - n_parts - (n_cut - 1 - i);
+            const uint32_t share = divide_up(n_panels - start, n_wanted);
+            const uint32_t least = divide_up(end - start, n_left);
+            const uint32_t n = divide_up(share > least ? share : least, step) * step;
+            RADISH_ASSERT(n_parts < CPU_PARTS_MAX);
+            d->part_starts[n_parts++] = start;
+            start += smaller(n, end - start);
+        }
+    }
+    d->part_starts[n_parts] = end;
+    return n_parts;
+}
+
+/* Sizes of parts; returns how many there are. */
+static uint32_t cut(struct cpu_device *d, struct matmul_run *run) {
+    uint32_t elem_bytes = 2, tile_rows = TILE_ROWS_STEP, n_panels = 0;
     uint32_t widest = PANELS_STEP;
     const uint32_t n_cut = run->is_gated ? 1 : run->n_products;
     for (uint32_t i = 0; i < run->n_products; i++) {
@@ -224,20 +256,11 @@ static uint32_t cut(const struct cpu_device *d, struct matmul_run *run) {
     const uint32_t rows = find_part_bytes(d) / (run->n_in * elem_bytes) / tile_rows * tile_rows;
     run->rows_per_part = rows ? rows : tile_rows;
     run->n_row_parts = divide_up(run->n_rows, run->rows_per_part);
-    const uint32_t n_wanted = divide_up(PARTS_PER_THREAD * n_threads, run->n_row_parts);
-    const uint32_t panels = divide_up(n_panels, n_wanted);
-    const uint32_t step = panels >= widest ? widest : panels >= 2 ? 2 : 1;
-    run->panels_per_part = divide_up(panels, step) * step;
-    for (uint32_t i = 0; i < n_cut; i++) {
-        struct product_run *product = &run->products[i];
-        product->n_items =
-            divide_up(product->part.n_panels, run->panels_per_part) * run->n_row_parts;
-        n_items += product->n_items;
-    }
+    run->part_starts = d->part_starts;
     const uint32_t width_bytes = run->n_products * PANEL_ROWS * (uint32_t)sizeof(float);
     const uint32_t n_gated = GATED_BYTES / width_bytes / smaller(run->n_rows, run->rows_per_part);
     run->gated_panels = n_gated < widest ? widest : n_gated / widest * widest;
-    return n_items;
+    return cut_panels(d, run, n_cut, n_panels, widest) * run->n_row_parts;
 }
 
 static void multiply(struct cpu_device *d, struct matmul_run *run) {

@@ -12,6 +12,8 @@
 #include "kernel/device_int.h"
 #include "weight_arena.h"
 
+#define CPU_PARTS_MAX 1024 /* of the panels of a product or a group */
+
 struct cpu_device {
     struct device_base base; /* first */
     struct weight_arena weights;
@@ -21,6 +23,7 @@ struct cpu_device {
     uint8_t *scratch;
     size_t scratch_bytes, activation_bytes, worker_bytes;
     uint32_t kv_len_max, rows_max;
+    uint32_t part_starts[CPU_PARTS_MAX + 1]; /* of the products at hand: where parts begin */
 };
 
 /* fn over rows [first, end) of args. */
