@@ -143,26 +143,45 @@ static double make_weights(struct sampler *s, const float *logits, float max,
     return sum;
 }
 
-/* The best of logits[first, end); adds to *n_bad_out what is no number or +inf. */
+/* Four floats, and what comparing them gives: all bits or none. Compilers make no vectors of a
+ * maximum beside a test, and every token of every stream passes here. */
+typedef float four_floats __attribute__((vector_size(16)));
+typedef int32_t four_masks __attribute__((vector_size(16)));
+
+static inline four_floats load_four(const float *x) {
+    four_floats four;
+    memcpy(&four, x, sizeof four);
+    return four;
+}
+
+static inline four_floats larger_four(four_floats x, four_floats best) {
+    const four_masks is_larger = x > best;
+    return (four_floats)(((four_masks)x & is_larger) | ((four_masks)best & ~is_larger));
+}
+
+/* The best of logits[first, end); adds to *n_bad_out when one is no number or +inf. */
 static float best_of_block(const float *logits, uint32_t first, uint32_t end, uint32_t *n_bad_out) {
-    float best[LANES];
-    uint32_t bad[LANES] = {0}, i = first;
-    for (uint32_t lane = 0; lane < LANES; lane++) best[lane] = -INFINITY;
-    for (; i + LANES <= end; i += LANES)
-        for (uint32_t lane = 0; lane < LANES; lane++) {
-            float l = logits[i + lane];
-            best[lane] = l > best[lane] ? l : best[lane];
-            bad[lane] += l < INFINITY ? 0 : 1;
-        }
+    const four_floats infinite = {INFINITY, INFINITY, INFINITY, INFINITY};
+    four_floats best_low = -infinite, best_high = -infinite;
+    four_masks good = ~(four_masks){0};
+    uint32_t i = first;
+    for (; i + LANES <= end; i += LANES) {
+        const four_floats low = load_four(logits + i), high = load_four(logits + i + 4);
+        good &= (low < infinite) & (high < infinite);
+        best_low = larger_four(low, best_low);
+        best_high = larger_four(high, best_high);
+    }
+    float best = -INFINITY;
+    best_low = larger_four(best_high, best_low);
+    for (uint32_t lane = 0; lane < 4; lane++) {
+        best = best_low[lane] > best ? best_low[lane] : best;
+        *n_bad_out += !good[lane];
+    }
     for (; i < end; i++) {
-        best[0] = logits[i] > best[0] ? logits[i] : best[0];
-        bad[0] += logits[i] < INFINITY ? 0 : 1;
+        best = logits[i] > best ? logits[i] : best;
+        *n_bad_out += !(logits[i] < INFINITY);
     }
-    for (uint32_t lane = 0; lane < LANES; lane++) {
-        best[0] = best[lane] > best[0] ? best[lane] : best[0];
-        *n_bad_out += bad[lane];
-    }
-    return best[0];
+    return best;
 }
 
 /* The first of the largest, or -1 when the row holds a NaN or +inf, or nothing but -inf. */
