@@ -394,6 +394,27 @@ static void test_the_plan_covers_what_creation_takes(void **state) {
     model_file_close(p.file);
 }
 
+static void test_logits_are_copied_only_from_a_device_with_memory_of_its_own(void **state) {
+    (void)state;
+    struct planned p;
+    struct runner_plan copied, shared;
+    struct runner *runner;
+    struct radish_error err = {0};
+    open_planned(&p);
+    struct device_vtable ops = *p.fake.device.ops;
+    assert_int_equal(runner_plan(&p.config, &p.fake.device, &p.options, &copied, &err), RADISH_OK);
+    ops.has_host_memory = true;
+    p.fake.device.ops = &ops;
+    assert_int_equal(runner_plan(&p.config, &p.fake.device, &p.options, &shared, &err), RADISH_OK);
+    assert_int_equal(copied.scratch_bytes - shared.scratch_bytes,
+                     sizeof(float) * RUNNER_LOGITS_ROWS * p.config.n_vocab);
+    assert_int_equal(
+        runner_create(&p.config, &p.weights, &p.fake.device, &p.options, &runner, &err), RADISH_OK);
+    runner_destroy(runner);
+    assert_int_equal(p.fake.n_live, 0);
+    model_file_close(p.file);
+}
+
 static void test_a_second_base_of_rope_has_a_table_that_is_planned_and_freed(void **state) {
     (void)state;
     struct planned p;
@@ -592,6 +613,7 @@ int main(void) {
         cmocka_unit_test(test_the_whole_first_page_is_padding),
         cmocka_unit_test(test_the_step_allocates_nothing),
         cmocka_unit_test(test_the_plan_covers_what_creation_takes),
+        cmocka_unit_test(test_logits_are_copied_only_from_a_device_with_memory_of_its_own),
         cmocka_unit_test(test_a_second_base_of_rope_has_a_table_that_is_planned_and_freed),
         cmocka_unit_test(test_what_a_family_needs_is_asked_of_the_device),
         cmocka_unit_test(test_a_missing_kernel_names_layer_and_operation),
