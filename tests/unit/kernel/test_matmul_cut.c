@@ -30,6 +30,7 @@ static void open_bench(struct bench *b, uint32_t n_threads, const uint32_t *n_ou
     for (uint32_t i = 0; i < N_OUT_MAX * N_IN; i++) b->data[i] = (float)rng_uniform(1, i) - 0.5f;
     for (uint32_t i = 0; i < N_ROWS * N_IN; i++) b->x[i] = (float)rng_uniform(2, i) - 0.5f;
     if (device_open("cpu", &options, &b->device, &err) != RADISH_OK) fail_msg("%s", err.msg);
+    assert_int_equal(b->device->ops->scratch_reserve(b->device, N_ROWS, N_IN, 1, &err), RADISH_OK);
     for (uint32_t p = 0; p < N_PRODUCTS && n_out[p]; p++) {
         const struct weight_desc desc = {.name = "w",
                                          .dtype = RADISH_DTYPE_F32,
