@@ -133,7 +133,7 @@ static void run_problem(struct problem *p) {
 /* Memory starts as NaN and K and V are numbers, so what was written can be seen. */
 static bool is_written(const float *x, size_t n) {
     size_t n_written = 0;
-    for (size_t i = 0; i < n; i++) n_written += !isnan(x[i]);
+    for (size_t i = 0; i < n; i++) n_written += isnan(x[i]) ? 0 : 1;
     if (n_written && n_written < n) fail_msg("%zu of %zu numbers written", n_written, n);
     return n_written > 0;
 }

@@ -28,7 +28,7 @@ struct tally {
     const struct kernel_row *row;
     uint32_t n_cases, n_refused, n_failed;
     double worst; /* in shares of what is allowed */
-    char first[200];
+    char first[320];
 };
 
 /* What one step of the type is worth at x. */

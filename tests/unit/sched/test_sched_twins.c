@@ -192,7 +192,7 @@ static void test_different_prompts_do_not_wait_for_each_other(void **state) {
     twins[2].seq.namespace_id = 3;
     twins[3].seq.is_cache_off = true;
     for (uint32_t i = 0; i < 4; i++) sim_push(&sim, &twins[i]);
-    for (uint32_t n = 0; sim_step(&sim); n++) assert_int_equal(sim.step.n_waiting_seqs, 0);
+    while (sim_step(&sim)) assert_int_equal(sim.step.n_waiting_seqs, 0);
 
     sim_close(&sim);
 }
