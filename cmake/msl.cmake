@@ -21,6 +21,9 @@ file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/msl/msl_*.c)
 add_library(radish_msl STATIC ${sources})
 target_include_directories(radish_msl PUBLIC ${PROJECT_SOURCE_DIR}/tools/msl)
 target_link_libraries(radish_msl PUBLIC radish_base)
+if(msl IN_LIST fuzzed)
+  target_compile_options(radish_msl PRIVATE -fsanitize=fuzzer-no-link)
+endif()
 add_executable(mslpp ${PROJECT_SOURCE_DIR}/tools/msl/mslpp.c)
 target_link_libraries(mslpp PRIVATE radish_msl)
 set_target_properties(mslpp PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/msl)
@@ -73,10 +76,10 @@ set(msl_env ${CMAKE_COMMAND} -E env MSLPP=$<TARGET_FILE:mslpp> MSL_CLANG=${MSL_C
 file(GLOB msl_shim_headers CONFIGURE_DEPENDS ${MSL_SHIM}/*.h)
 set(msl_cc ${MSL_SHIM}/msl-cc)
 
-set(variants plain fast)
-# Under sanitizers tracing would not say more than without.
+# Under sanitizers neither fast math nor tracing would say more than without.
+set(variants plain)
 if(NOT RADISH_SANITIZE)
-  list(APPEND variants traced)
+  list(APPEND variants fast traced)
 endif()
 foreach(source msl_rt msl_fiber msl_race msl_trace)
   add_custom_command(OUTPUT ${MSL_BUILD}/${source}.o COMMAND ${msl_env} ${msl_cc} runtime ${MSL_SHIM}/${source}.cpp ${MSL_BUILD}/${source}.o
