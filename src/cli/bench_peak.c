@@ -230,10 +230,10 @@ void peak_measure(struct device *device, double peak_out[CPU_ISA_COUNT][KERNEL_F
         {CPU_ISA_NEON, KERNEL_KV, run_fma128},
 #else
         {CPU_ISA_AVX2, KERNEL_KV, run_fma256},
-        {CPU_ISA_AVX2, KERNEL_I8 | KERNEL_I4, run_bytes256},
-        {CPU_ISA_AVXVNNI, KERNEL_I8 | KERNEL_I4, run_vnni256},
+        {CPU_ISA_AVX2, KERNEL_I8, run_bytes256},
+        {CPU_ISA_AVXVNNI, KERNEL_I8, run_vnni256},
         {CPU_ISA_AVX512, KERNEL_KV, run_fma512},
-        {CPU_ISA_AVX512VNNI, KERNEL_I8 | KERNEL_I4, run_vnni512},
+        {CPU_ISA_AVX512VNNI, KERNEL_I8, run_vnni512},
         {CPU_ISA_AVX512BF16, KERNEL_BF16, run_bf16_512},
         {CPU_ISA_AMX, KERNEL_BF16, run_tiles},
 #endif

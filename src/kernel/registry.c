@@ -80,7 +80,7 @@ enum {
     N_FORMATS = KERNEL_FORMATS
 };
 
-static const char *const format_names[N_FORMATS] = {"f32", "f16", "bf16", "i8", "i4"};
+static const char *const format_names[N_FORMATS] = {"f32", "f16", "bf16", "i8"};
 
 static const char *const op_names[KERNEL_OP_COUNT] = {
     [KERNEL_OP_EMBED] = "embed",         [KERNEL_OP_RMSNORM] = "rmsnorm",

@@ -19,11 +19,10 @@
 #define KERNEL_F16  2u
 #define KERNEL_BF16 4u
 #define KERNEL_I8   8u
-#define KERNEL_I4   16u
 #define KERNEL_KV   (KERNEL_F32 | KERNEL_F16 | KERNEL_BF16)
-#define KERNEL_ANY  31u
+#define KERNEL_ANY  15u
 
-#define KERNEL_FORMATS 5 /* bits above */
+#define KERNEL_FORMATS 4 /* bits above */
 
 typedef void (*kernel_fn)(void); /* the variant; cast to the operation's type before a call */
 typedef bool (*kernel_accepts_fn)(const struct kernel_shape *shape, char *reason_out,

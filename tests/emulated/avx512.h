@@ -93,6 +93,20 @@ static inline __m512i emulated_cvtepu16_epi32(__m256i x) {
     return out.i;
 }
 
+static inline __m512i emulated_cvtepi8_epi32(__m128i x) {
+    union emulated v;
+    v.half_i[0] = _mm256_cvtepi8_epi32(x);
+    v.half_i[1] = _mm256_cvtepi8_epi32(_mm_srli_si128(x, 8));
+    return v.i;
+}
+
+static inline __m512i emulated_cvtepu8_epi32(__m128i x) {
+    union emulated v;
+    v.half_i[0] = _mm256_cvtepu8_epi32(x);
+    v.half_i[1] = _mm256_cvtepu8_epi32(_mm_srli_si128(x, 8));
+    return v.i;
+}
+
 static inline __m512 emulated_cvtepi32_ps(__m512i x) {
     const union emulated v = {.i = x};
     union emulated out;
@@ -122,6 +136,8 @@ static inline __m512 emulated_permute_ps(__m512 x, int order) {
 #undef _mm512_cvtepi32_epi16
 #undef _mm512_cvtepi32_epi8
 #undef _mm512_cvtepu16_epi32
+#undef _mm512_cvtepi8_epi32
+#undef _mm512_cvtepu8_epi32
 #undef _mm512_cvtepi32_ps
 #undef _mm512_extractf32x8_ps
 #undef _mm512_permute_ps
@@ -134,6 +150,8 @@ static inline __m512 emulated_permute_ps(__m512 x, int order) {
 #define _mm512_cvtepi32_epi16    emulated_cvtepi32_epi16
 #define _mm512_cvtepi32_epi8     emulated_cvtepi32_epi8
 #define _mm512_cvtepu16_epi32    emulated_cvtepu16_epi32
+#define _mm512_cvtepi8_epi32     emulated_cvtepi8_epi32
+#define _mm512_cvtepu8_epi32     emulated_cvtepu8_epi32
 #define _mm512_cvtepi32_ps       emulated_cvtepi32_ps
 #define _mm512_extractf32x8_ps   emulated_extractf32x8_ps
 #define _mm512_permute_ps        emulated_permute_ps

@@ -356,9 +356,7 @@ static bool fit_family(const struct kernel_row *row, struct family *f) {
         f->kv_dtype = row->formats & KERNEL_F16 ? RADISH_KV_F16 : RADISH_KV_F32;
     if (is_of_kv || row->formats & KERNEL_BF16) return true;
     if (row->formats & KERNEL_I8)
-        f->quantization = "q8_0";
-    else if (row->formats & KERNEL_I4)
-        f->quantization = "q4_1";
+        f->quantization = "q5_1"; /* in layers; outside q8_0 */
     else if (row->formats & KERNEL_F32)
         f->precision = RADISH_PRECISION_EXACT;
     else

@@ -163,22 +163,22 @@ uint8_t *check_matrix(enum dtype dtype, uint32_t n_out, uint32_t n_in, uint64_t 
 void check_matrix_values(enum dtype dtype, size_t n, const uint8_t *data, double *values_out,
                          double *sizes_out) {
     const uint32_t elems = dtype_block_elems(dtype), bytes = dtype_block_bytes(dtype);
-    struct unpack_type type;
-    const bool is_quantised = unpack_find_type(dtype, &type);
-    float values[UNPACK_ELEMS_MAX], d[16], m[16] = {0};
-    uint8_t quants[UNPACK_ELEMS_MAX];
+    const struct quant_form *form = quant_form_find(dtype);
+    float values[UNPACK_ELEMS_MAX];
+    struct unpacked block;
     for (size_t i = 0; i < n; i += elems, data += bytes) {
         dtype_to_f32(dtype, data, values, elems);
-        if (is_quantised) unpack_block(dtype, data, quants, d, m);
+        if (form) unpack_block(dtype, data, &block);
         for (uint32_t j = 0; j < elems; j++) {
             values_out[i + j] = (double)values[j];
             sizes_out[i + j] = fabs((double)values[j]);
-            if (!is_quantised) continue;
-            const uint32_t b = j / type.block;
-            const float product = d[b] * (float)((int)quants[j] - (int)type.offset);
-            if ((type.has_min ? product + m[b] : product) != values[j])
+            if (!form) continue;
+            const float m = unpack_scale(&block, j / form->block, 1);
+            const float product = unpack_scale(&block, j / form->block, 0) *
+                                  (float)((int)block.quants[j] - (int)form->offset);
+            if ((form->has_min ? product + m : product) != values[j])
                 fail_msg("%s: unpacked element %u differs", dtype_name(dtype), j);
-            sizes_out[i + j] = fabs((double)product) + fabs((double)(type.has_min ? m[b] : 0));
+            sizes_out[i + j] = fabs((double)product) + fabs((double)m);
         }
     }
 }

@@ -5,7 +5,6 @@
  * of absolute terms. A second, looser check compares the whole output with the product of unrounded
  * activations, so that the declared rounding itself stays reasonable. */
 #include "kernel/cpu/cpu_kernel.h"
-#include "kernel/cpu/unpack.h"
 #include "kernel_check.h"
 
 #include <math.h>
@@ -194,10 +193,7 @@ static void check_dtype(const struct kernel_row *row, enum dtype dtype,
 void check_matmul(const struct kernel_row *row) {
     for (int t = 0; t < RADISH_DTYPE_COUNT; t++) {
         const enum dtype dtype = (enum dtype)t;
-        struct unpack_type type;
-        const bool is_quantised = unpack_find_type(dtype, &type);
-        const bool is_i4 = is_quantised && type.quant_max <= 15 && type.block == 32;
-        if (is_quantised && row->formats == (is_i4 ? KERNEL_I4 : KERNEL_I8))
+        if (row->formats == KERNEL_I8 && quant_form_find(dtype))
             check_dtype(row, dtype, RADISH_PRECISION_FAST);
         /* In exact precision quantised weights are f32 panels; two types stand for all. */
         if (row->formats == KERNEL_F32 &&
@@ -207,7 +203,7 @@ void check_matmul(const struct kernel_row *row) {
     const enum dtype plain = row->formats == KERNEL_F32   ? RADISH_DTYPE_F32
                              : row->formats == KERNEL_F16 ? RADISH_DTYPE_F16
                                                           : RADISH_DTYPE_BF16;
-    if (row->formats == KERNEL_I8 || row->formats == KERNEL_I4) return;
+    if (row->formats == KERNEL_I8) return;
     check_dtype(row, plain, RADISH_PRECISION_FAST);
     check_dtype(row, plain, RADISH_PRECISION_EXACT);
 }

@@ -37,16 +37,16 @@ static void fill_row(float *x, uint32_t n, uint32_t row) {
 
 /* |x - q * scale| is at most half a step, and what goes with a block is what the header says. */
 static void check_values(const struct weight *w, const float *x, const struct act_block *blocks) {
-    const uint32_t n_parts = ACT_BLOCK / w->block;
+    const uint32_t n_parts = ACT_BLOCK / w->form->block;
     for (uint32_t b = 0; b < w->n_in / ACT_BLOCK; b++, x += ACT_BLOCK, blocks++) {
         for (uint32_t part = 0; part < n_parts; part++) {
             int32_t sum = 0;
-            for (uint32_t i = part * w->block; i < (part + 1) * w->block; i++) {
+            for (uint32_t i = part * w->form->block; i < (part + 1) * w->form->block; i++) {
                 check_close_to((double)blocks->q[i] * blocks->scale, x[i],
                                (double)blocks->scale * 0.50001 + 1e-30, "activation", i);
                 sum += blocks->q[i];
             }
-            assert_int_equal(blocks->start[part], -sum * (int32_t)w->offset);
+            assert_int_equal(blocks->start[part], -sum * (int32_t)w->form->offset);
             check_close_to(blocks->sum[part], (double)sum * blocks->scale,
                            fabs((double)sum * blocks->scale) * 1e-6, "sum", b);
         }

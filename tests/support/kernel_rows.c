@@ -1,6 +1,6 @@
 /* kernel_rows.c - embed, rmsnorm and silu_mul against double arithmetic, and bit for bit across
  * variants, threads and batches. */
-#include "kernel/cpu/unpack.h"
+#include "kernel/cpu/cpu_kernel.h"
 #include "kernel_check.h"
 #include "kernel_memory.h"
 
@@ -72,9 +72,8 @@ void check_embed(const struct kernel_row *row) {
         struct kernel_devices devices;
         check_open(row, (enum radish_precision)precision, &devices);
         for (int t = 0; t < RADISH_DTYPE_COUNT; t++) {
-            struct unpack_type type;
             const enum dtype dtype = (enum dtype)t;
-            if (dtype > RADISH_DTYPE_BF16 && !unpack_find_type(dtype, &type)) continue;
+            if (dtype > RADISH_DTYPE_BF16 && !quant_form_find(dtype)) continue;
             check_gather(devices.two, dtype, false, 1.0f, row->tolerance);
             check_gather(devices.two, dtype, true, 1.0f, row->tolerance);
             check_gather(devices.one, dtype, true, 24.5f, row->tolerance);

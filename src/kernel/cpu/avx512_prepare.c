@@ -74,8 +74,8 @@ INLINE void finish_four(const struct weight *w, __m128 amax, __m256i sums,
                         struct act_block *blocks) {
     const __m128i second = _mm256_extracti128_si256(sums, 1);
     const __m128i half = _mm256_castsi256_si128(sums);
-    const __m128i first = w->block == ACT_BLOCK ? _mm_add_epi32(half, second) : half;
-    const __m128i factor = _mm_set1_epi32(-(int32_t)w->offset);
+    const __m128i first = w->form->block == ACT_BLOCK ? _mm_add_epi32(half, second) : half;
+    const __m128i factor = _mm_set1_epi32(-(int32_t)w->form->offset);
     const __m128 scale = _mm_div_ps(amax, _mm_set1_ps(127.0f));
     __m128 rows[SIDE_BY_SIDE] = {scale, _mm_castsi128_ps(_mm_mullo_epi32(first, factor)),
                                  _mm_castsi128_ps(_mm_mullo_epi32(second, factor)),

@@ -28,7 +28,7 @@ size_t activations_bytes_max(uint32_t rows_max, uint32_t width_max) {
 }
 
 static bool is_quantised(const struct weight *w) {
-    return w->format == PACK_I8 || w->format == PACK_I4;
+    return w->format == PACK_I8;
 }
 
 size_t activations_bytes(const struct weight *w, uint32_t n_rows) {
@@ -42,7 +42,8 @@ size_t activations_bytes(const struct weight *w, uint32_t n_rows) {
 bool activations_serve(const struct weight *w, const struct weight *other) {
     if (w->n_in != other->n_in) return false;
     if (is_quantised(w))
-        return is_quantised(other) && w->block == other->block && w->offset == other->offset;
+        return is_quantised(other) && w->form->block == other->form->block &&
+               w->form->offset == other->form->offset;
     return !is_quantised(other) && (w->format == PACK_BF16) == (other->format == PACK_BF16);
 }
 

@@ -60,11 +60,11 @@ static inline float act_inverse(float amax) {
 /* All but the integers; sums: of the integers of either half. */
 static inline void act_finish_block(const struct weight *w, float amax, const int32_t sums[2],
                                     struct act_block *block) {
-    const int32_t first = w->block == ACT_BLOCK ? sums[0] + sums[1] : sums[0];
+    const int32_t first = w->form->block == ACT_BLOCK ? sums[0] + sums[1] : sums[0];
     const float scale = amax / 127.0f;
     block->scale = scale;
-    block->start[0] = -first * (int32_t)w->offset;
-    block->start[1] = -sums[1] * (int32_t)w->offset;
+    block->start[0] = -first * (int32_t)w->form->offset;
+    block->start[1] = -sums[1] * (int32_t)w->form->offset;
     block->sum[0] = (float)first * scale;
     block->sum[1] = (float)sums[1] * scale;
 }

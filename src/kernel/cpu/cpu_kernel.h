@@ -12,12 +12,11 @@
 #include "radish.h"
 
 #include "kernel/kernel_args.h"
+#include "quant_panel.h"
 #include "tensor/dtype.h"
 
 /* ---- weights ---- */
 
-#define PANEL_ROWS 16 /* output rows of a panel: the lanes of the matmul kernels */
-#define ACT_BLOCK  32 /* inputs that share a scale when activations are int8 */
 /* Pairs of inputs that BF16 panels and their activations are filled up to. */
 #define PAIRS_BLOCK  16
 #define HEAD_DIM_MAX 512 /* supports() refuses larger heads: sizes attention's scratch */
@@ -36,12 +35,10 @@
  *   F16   [n_in][16] halves
  *   BF16  [n_in / 2][16][2] halves: inputs 2i and 2i + 1 of a row side by side, so that one mask
  * and one shift of a vector give the floats of two inputs, and BF16 instructions read it as it is;
- * inputs past n_in, up to the next multiple of 32, are zeros I8    per scale block (32 or 16
- * inputs):  u8 [block / 4][16][4] quants + offset, f32 [16] scales d, and for types with a minimum
- * f32 [16] minimums m: weight = d * (quant - offset) + m I4    the same for quants up to 15, blocks
- * of 32: u8 [4][16][4], the low half of byte [g] for inputs 4g .. 4g + 3, the high half for 4g + 16
- * .. 4g + 19; d and m are f16 where the file has them so */
-enum pack_format { PACK_RAW, PACK_F32, PACK_F16, PACK_BF16, PACK_I8, PACK_I4, PACK_FORMAT_COUNT };
+ *         inputs past n_in, up to the next multiple of 32, are zeros
+ *   I8    quantised: unsigned bytes, cut into planes of as many bits as they have (quant_panel.h)
+ */
+enum pack_format { PACK_RAW, PACK_F32, PACK_F16, PACK_BF16, PACK_I8, PACK_FORMAT_COUNT };
 
 struct kernel_row;
 
@@ -53,14 +50,8 @@ struct weight {
     size_t panel_bytes;
     uint8_t *data; /* panels [n_panels][panel_bytes], or raw rows [n_out][row_bytes] */
     size_t bytes;
-    size_t row_bytes; /* RAW */
-    /* I8 and I4 */
-    uint32_t block;                   /* inputs a scale block, 32 or 16 */
-    uint32_t offset;                  /* what was added to the quants to make them unsigned */
-    uint32_t quant_max;               /* largest unsigned quant of the type: 3 ... 255 */
-    bool has_min;                     /* has minimums, and no offset */
-    bool has_half_scales;             /* d and m are f16 */
-    size_t block_bytes;               /* of one scale block of a panel */
+    size_t row_bytes;                 /* RAW */
+    const struct quant_form *form;    /* I8 */
     const struct kernel_row *matmul;  /* the variant chosen for it, or NULL when only gathered */
     const struct kernel_row *prepare; /* what it needs of rows; NULL: as they are */
 };
@@ -68,28 +59,6 @@ struct weight {
 /* Pairs of inputs in a BF16 panel. */
 static inline size_t panel_pairs(const struct weight *w) {
     return ((size_t)w->n_in + 2 * PAIRS_BLOCK - 1) / (2 * PAIRS_BLOCK) * PAIRS_BLOCK;
-}
-
-/* Where the scales of a block of a panel begin. */
-static inline size_t panel_scales_at(const struct weight *w) {
-    return (size_t)w->block * PANEL_ROWS / (w->format == PACK_I4 ? 2 : 1);
-}
-
-/* Quant of input i of row `row` of a block, offset included. */
-static inline int32_t panel_quant(const struct weight *w, const uint8_t *block, uint32_t row,
-                                  uint32_t i) {
-    if (w->format == PACK_I8) return block[(i & ~3u) * PANEL_ROWS + row * 4 + (i & 3)];
-    const uint8_t byte = block[(i & 12) * PANEL_ROWS + row * 4 + (i & 3)];
-    return i < 16 ? byte & 15 : byte >> 4;
-}
-
-/* Scale (which = 0) or minimum (which = 1) of row `row` of a block. */
-static inline float panel_scale(const struct weight *w, const uint8_t *block, uint32_t row,
-                                uint32_t which) {
-    const void *scales = block + panel_scales_at(w);
-    const uint32_t i = which * PANEL_ROWS + row;
-    return w->has_half_scales ? dtype_f16_to_f32(((const uint16_t *)scales)[i])
-                              : ((const float *)scales)[i];
 }
 
 /* ---- matmul ---- */
@@ -107,7 +76,7 @@ struct activations {
     const float *x; /* F32, F16, BF16 panels: [n_rows, x_stride], for BF16 rounded to bf16 */
     uint32_t x_stride;
     const uint16_t *halves;         /* BF16 panels: the same as bf16, [n_rows, x_stride] */
-    const struct act_block *blocks; /* I8, I4 panels: [n_rows, n_in / 32] */
+    const struct act_block *blocks; /* I8 panels: [n_rows, n_in / 32] */
 };
 
 /* Rows [row_first, row_first + n_rows) times panels [panel_first, panel_first + n_panels). */

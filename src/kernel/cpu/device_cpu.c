@@ -49,7 +49,6 @@ static uint32_t weight_format(enum pack_format format) {
     case PACK_F16: return KERNEL_F16;
     case PACK_BF16: return KERNEL_BF16;
     case PACK_I8: return KERNEL_I8;
-    case PACK_I4: return KERNEL_I4;
     default: return 0;
     }
 }

@@ -4,11 +4,12 @@
  *
  *   MR_MAX, NV_MAX               most token rows and vectors of a tile
  *   DOTS_ARE_SIGNED              its dot products want the quants of Q8_0 signed
- *   dot_block(kind, w, a, mr, nv, dots)
- *                                dots[m][n] += integer dot products of one scale block: w[n] is the
- *                                vector's first quants, a[m] the activations
+ *   dot_block(form, w, begin, a, mr, nv, dots)
+ *                                dots[m][n] += integer dot products of the scale block that begins
+ *                                with group `begin`: w[n] is the vector's first quants of the unit,
+ *                                a[m] the activations of the unit
  *
- * after including neon_quants.h, and calls multiply_i4() and multiply_i8().
+ * after including neon_quants.h, and calls multiply_quants().
  *
  *   dot  = sum over a scale block of (w[n, k] - offset) * a[r, k]      exact, in any order
  *   y[r, n] = fma(float(dot), d[n] * s[r], y[r, n])      blocks ascending; then the minimum
@@ -21,91 +22,70 @@
 #define KERNEL_CPU_NEON_I8_H
 
 #include "neon_quants.h"
+#include "quant_kinds.h"
 
-/* One scale block into the float sums; w: of the tile's vectors, act: the tokens' blocks of 32. */
-INLINE void add_block(const struct i8_kind kind, const uint8_t *const *w, const uint8_t *const *s,
-                      const struct act_block *act, size_t act_stride, const int part, const int mr,
-                      const int nv, float32x4_t sums[MR_MAX][NV_MAX]) {
+/* One scale block into the float sums; chunks: of the tile's panels, act: the tokens' blocks of 32
+ * that belong to the unit. */
+INLINE void add_block(const struct quant_form form, const uint8_t *const *chunks, size_t unit,
+                      uint32_t quarter, const struct act_block *act, size_t act_stride,
+                      const int part, const int mr, const int nv,
+                      float32x4_t sums[MR_MAX][NV_MAX]) {
+    const bool is_signed = DOTS_ARE_SIGNED && form.low_bits == 8;
     int32x4_t dots[MR_MAX][NV_MAX];
+    struct quant_block at[NV_MAX];
+    const uint8_t *w[NV_MAX];
     const int8_t *a[MR_MAX];
+    UNROLL for (int n = 0; n < nv; n++) {
+        at[n] = quant_find_block(form, chunks[n / QUARTERS], unit, (uint32_t)part);
+        w[n] = at[n].unit + (quarter + (uint32_t)n % QUARTERS) * sizeof(uint8x16_t);
+    }
     UNROLL for (int m = 0; m < mr; m++) {
         const struct act_block *block = &act[(size_t)m * act_stride];
-        a[m] = block->q + part * kind.block;
+        a[m] = block->q;
         UNROLL for (int n = 0; n < nv; n++) {
-            dots[m][n] = vdupq_n_s32(DOTS_ARE_SIGNED && kind.is_byte ? 0 : block->start[part]);
+            dots[m][n] = vdupq_n_s32(is_signed ? 0 : block->start[part]);
         }
     }
-    dot_block(kind, w, a, mr, nv, dots);
+    dot_block(form, w, part * (int)form.block / 4, a, mr, nv, dots);
     UNROLL for (int n = 0; n < nv; n++) {
-        const float32x4_t d = load_scales(kind, s[n], 0);
+        const uint32_t rows = quarter + (uint32_t)n % QUARTERS;
+        const float32x4_t d = load_scales(form, &at[n], 0, rows);
+        const float32x4_t minimum = form.has_min ? load_scales(form, &at[n], 1, rows) : d;
         UNROLL for (int m = 0; m < mr; m++) {
             const struct act_block *block = &act[(size_t)m * act_stride];
             const float32x4_t scale = vmulq_f32(d, vdupq_n_f32(block->scale));
             sums[m][n] = vfmaq_f32(sums[m][n], vcvtq_f32_s32(dots[m][n]), scale);
-            if (!kind.has_min) continue;
-            const float32x4_t sum = vdupq_n_f32(block->sum[part]);
-            sums[m][n] = vfmaq_f32(sums[m][n], load_scales(kind, s[n], 1), sum);
+            if (form.has_min)
+                sums[m][n] = vfmaq_f32(sums[m][n], minimum, vdupq_n_f32(block->sum[part]));
         }
     }
 }
 
-INLINE void multiply_tile(const struct matmul_part *p, const struct i8_kind kind, uint32_t row,
+INLINE void multiply_tile(const struct matmul_part *p, const struct quant_form form, uint32_t row,
                           uint32_t panel, uint32_t quarter, const int mr, const int nv) {
-    const size_t n_blocks = p->w->n_in / ACT_BLOCK, block_bytes = p->w->block_bytes;
-    const size_t scales_at = panel_scales_at(p->w), scale_bytes = kind.has_half_scales ? 8 : 16;
-    const struct act_block *act = p->a.blocks + row * n_blocks;
-    const uint8_t *w[NV_MAX], *s[NV_MAX];
+    const size_t n_units = p->w->n_in / ACT_BLOCK, in_chunk = quant_chunk_units(form);
+    const struct act_block *act = p->a.blocks + row * n_units;
+    const uint8_t *chunks[(NV_MAX + QUARTERS - 1) / QUARTERS];
     float32x4_t sums[MR_MAX][NV_MAX];
-    find_vectors(p, panel, quarter, sizeof(uint8x16_t), nv, w);
-    find_vectors(p, panel, quarter, scale_bytes, nv, s);
     clear_sums(mr, nv, sums);
-    UNROLL for (int n = 0; n < nv; n++) {
-        s[n] += scales_at;
+    UNROLL for (int i = 0; i < (nv + QUARTERS - 1) / QUARTERS; i++) {
+        chunks[i] = p->w->data + (panel + (uint32_t)i) * p->w->panel_bytes;
     }
-    for (size_t b = 0; b < n_blocks; b++, act++) {
-        UNROLL for (int part = 0; part < ACT_BLOCK / kind.block; part++) {
-            add_block(kind, w, s, act, n_blocks, part, mr, nv, sums);
-            UNROLL for (int n = 0; n < nv; n++) {
-                w[n] += block_bytes;
-                s[n] += block_bytes;
+    for (size_t first = 0; first < n_units; first += in_chunk) {
+        const size_t n = n_units - first < in_chunk ? n_units - first : in_chunk;
+        for (size_t unit = 0; unit < n; unit++, act++) {
+            UNROLL for (int part = 0; part < ACT_BLOCK / (int)form.block; part++) {
+                add_block(form, chunks, unit, quarter, act, n_units, part, mr, nv, sums);
             }
+        }
+        UNROLL for (int i = 0; i < (nv + QUARTERS - 1) / QUARTERS; i++) {
+            chunks[i] += quant_chunk_bytes(form);
         }
     }
     store_sums(p, row, panel, quarter, mr, nv, sums);
 }
 
-#define KIND struct i8_kind
+#define KIND struct quant_form
 #include "neon_walk.h"
-
-/* One function per kind, so that each is compiled by itself. */
-#define KIND_BODY(name, ...)                                                                       \
-    static void name(const struct matmul_part *p) {                                                \
-        multiply(p, (struct i8_kind){__VA_ARGS__});                                                \
-    }
-/*                       block, groups of a run, minimum, half bytes, f16 scales, bytes */
-KIND_BODY(multiply_q4_0, 32, 8, false, true, true, false)
-KIND_BODY(multiply_q4_1, 32, 8, true, true, true, false)
-KIND_BODY(multiply_q4_k, 32, 8, true, true, false, false)
-KIND_BODY(multiply_q5_0, 32, 8, false, false, true, false)
-KIND_BODY(multiply_q5_1, 32, 8, true, false, false, false)
-KIND_BODY(multiply_q8_0, 32, 2, false, false, true, true)
-KIND_BODY(multiply_16, 16, 4, false, false, false, false)
-KIND_BODY(multiply_16_min, 16, 4, true, false, false, false)
-
-static void multiply_i4(const struct matmul_part *p) {
-    if (!p->w->has_min)
-        multiply_q4_0(p);
-    else
-        p->w->has_half_scales ? multiply_q4_1(p) : multiply_q4_k(p);
-}
-
-static void multiply_i8(const struct matmul_part *p) {
-    if (p->w->block == 16)
-        p->w->has_min ? multiply_16_min(p) : multiply_16(p);
-    else if (p->w->quant_max > 63)
-        multiply_q8_0(p);
-    else
-        p->w->has_min ? multiply_q5_1(p) : multiply_q5_0(p);
-}
 
 #endif

@@ -27,17 +27,25 @@ INLINE int8x16_t broadcast4(const int8_t *a) {
     return vreinterpretq_s8_s32(vdupq_n_s32(quad));
 }
 
-/* n groups of a half, from group g on, into 16-bit sums of rows 0, 1 and of rows 2, 3. */
-INLINE void add_groups(const struct i8_kind kind, const uint8_t *const *w, const int8_t *const *a,
-                       int half, int g, int n_groups, const int mr, const int nv,
+/* Groups of 4 inputs whose sums 16 bits hold. */
+INLINE int count_run_groups(const struct quant_form form) {
+    const int largest = form.low_bits == 8 ? 128 : (int)quant_max(form);
+    const int in_block = (int)form.block / 4, most = 32767 / (127 * largest);
+    return most >= in_block ? in_block : most >= 4 ? 4 : 2;
+}
+
+/* n_groups groups of a unit, from group `first` on, into 16-bit sums of rows 0, 1 and of rows
+ * 2, 3. */
+INLINE void add_groups(const struct quant_form form, const uint8_t *const *w,
+                       const int8_t *const *a, int first, int n_groups, const int mr, const int nv,
                        int16x8_t low[MR_MAX][NV_MAX], int16x8_t high[MR_MAX][NV_MAX]) {
-    NO_UNROLL for (int end = g + n_groups; g < end; g++) {
+    UNROLL for (int g = first; g < first + n_groups; g++) {
         int8x16_t quads[MR_MAX];
         UNROLL for (int m = 0; m < mr; m++) {
-            quads[m] = broadcast4(a[m] + (half * HALF_GROUPS + g) * 4);
+            quads[m] = broadcast4(a[m] + g * 4);
         }
         UNROLL for (int n = 0; n < nv; n++) {
-            const int8x16_t quants = load_signed(kind, w[n], half, g);
+            const int8x16_t quants = load_signed(form, w[n], g);
             UNROLL for (int m = 0; m < mr; m++) {
                 low[m][n] = vmlal_s8(low[m][n], vget_low_s8(quants), vget_low_s8(quads[m]));
                 high[m][n] = vmlal_high_s8(high[m][n], quants, quads[m]);
@@ -46,26 +54,24 @@ INLINE void add_groups(const struct i8_kind kind, const uint8_t *const *w, const
     }
 }
 
-INLINE void dot_block(const struct i8_kind kind, const uint8_t *const *w, const int8_t *const *a,
-                      const int mr, const int nv, int32x4_t dots[MR_MAX][NV_MAX]) {
-    const int n_groups = kind.block / 4;
-    const int in_half = kind.run_groups < HALF_GROUPS ? kind.run_groups : HALF_GROUPS;
+INLINE void dot_block(const struct quant_form form, const uint8_t *const *w, const int begin,
+                      const int8_t *const *a, const int mr, const int nv,
+                      int32x4_t dots[MR_MAX][NV_MAX]) {
+    const int end = begin + (int)form.block / 4, run = count_run_groups(form);
     int32x4_t wide_low[MR_MAX][NV_MAX], wide_high[MR_MAX][NV_MAX];
     UNROLL for (int m = 0; m < mr; m++) {
         UNROLL for (int n = 0; n < nv; n++) {
             wide_low[m][n] = wide_high[m][n] = vdupq_n_s32(0);
         }
     }
-    for (int first = 0; first < n_groups; first += kind.run_groups) {
+    UNROLL for (int first = begin; first < end; first += run) {
         int16x8_t low[MR_MAX][NV_MAX], high[MR_MAX][NV_MAX];
         UNROLL for (int m = 0; m < mr; m++) {
             UNROLL for (int n = 0; n < nv; n++) {
                 low[m][n] = high[m][n] = vdupq_n_s16(0);
             }
         }
-        UNROLL for (int g = first; g < first + kind.run_groups; g += in_half) {
-            add_groups(kind, w, a, g / HALF_GROUPS, g % HALF_GROUPS, in_half, mr, nv, low, high);
-        }
+        add_groups(form, w, a, first, run, mr, nv, low, high);
         UNROLL for (int m = 0; m < mr; m++) {
             UNROLL for (int n = 0; n < nv; n++) {
                 wide_low[m][n] = vpadalq_s16(wide_low[m][n], low[m][n]);
@@ -82,10 +88,6 @@ INLINE void dot_block(const struct i8_kind kind, const uint8_t *const *w, const 
 
 #include "neon_i8.h"
 
-void i4_f32_matmul__neon(const struct matmul_part *p) {
-    multiply_i4(p);
-}
-
 void i8_f32_matmul__neon(const struct matmul_part *p) {
-    multiply_i8(p);
+    multiply_quants(p);
 }

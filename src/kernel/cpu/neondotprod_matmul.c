@@ -21,16 +21,18 @@ INLINE int32x4_t dot_lane(int32x4_t sum, int8x16_t w, int8x16_t a, const int lan
     }
 }
 
-INLINE void dot_block(const struct i8_kind kind, const uint8_t *const *w, const int8_t *const *a,
-                      const int mr, const int nv, int32x4_t dots[MR_MAX][NV_MAX]) {
-    UNROLL for (int half = 0; half < count_halves(kind); half++) {
+INLINE void dot_block(const struct quant_form form, const uint8_t *const *w, const int begin,
+                      const int8_t *const *a, const int mr, const int nv,
+                      int32x4_t dots[MR_MAX][NV_MAX]) {
+    UNROLL for (int half = 0; half < count_halves(form); half++) {
+        const int first = begin + half * HALF_GROUPS;
         int8x16_t values[MR_MAX];
         UNROLL for (int m = 0; m < mr; m++) {
-            values[m] = vld1q_s8(a[m] + half * HALF_GROUPS * 4);
+            values[m] = vld1q_s8(a[m] + first * 4);
         }
         UNROLL for (int g = 0; g < HALF_GROUPS; g++) {
             UNROLL for (int n = 0; n < nv; n++) {
-                const int8x16_t quants = load_signed(kind, w[n], half, g);
+                const int8x16_t quants = load_signed(form, w[n], first + g);
                 UNROLL for (int m = 0; m < mr; m++) {
                     dots[m][n] = dot_lane(dots[m][n], quants, values[m], g);
                     SETTLE(dots[m][n]);
@@ -42,10 +44,6 @@ INLINE void dot_block(const struct i8_kind kind, const uint8_t *const *w, const 
 
 #include "neon_i8.h"
 
-void i4_f32_matmul__neondotprod(const struct matmul_part *p) {
-    multiply_i4(p);
-}
-
 void i8_f32_matmul__neondotprod(const struct matmul_part *p) {
-    multiply_i8(p);
+    multiply_quants(p);
 }

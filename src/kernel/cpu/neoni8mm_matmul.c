@@ -34,31 +34,31 @@ INLINE int32x4_t dot_lane(int32x4_t sum, uint8x16_t w, int8x16_t a, const int la
 }
 
 /* One token. */
-INLINE void dot_block_alone(const struct i8_kind kind, const uint8_t *const *w, const int8_t *a,
-                            const int nv, int32x4_t *dots) {
-    UNROLL for (int half = 0; half < count_halves(kind); half++) {
-        const int8x16_t values = vld1q_s8(a + half * HALF_GROUPS * 4);
+INLINE void dot_block_alone(const struct quant_form form, const uint8_t *const *w, const int begin,
+                            const int8_t *a, const int nv, int32x4_t *dots) {
+    UNROLL for (int half = 0; half < count_halves(form); half++) {
+        const int first = begin + half * HALF_GROUPS;
+        const int8x16_t values = vld1q_s8(a + first * 4);
         UNROLL for (int g = 0; g < HALF_GROUPS; g++) {
             UNROLL for (int n = 0; n < nv; n++) {
-                dots[n] = dot_lane(dots[n], load_group(kind, w[n], half, g), values, g);
+                dots[n] = dot_lane(dots[n], load_group(form, w[n], first + g), values, g);
                 SETTLE(dots[n]);
             }
         }
     }
 }
 
-/* Groups g and g + 1 of a half; a: the tokens, at these inputs. */
-INLINE void add_groups(const struct i8_kind kind, const uint8_t *const *w, const int8_t *const *a,
-                       int half, int g, const int mr, const int nv,
+/* Groups g and g + 1; a: the tokens. */
+INLINE void add_groups(const struct quant_form form, const uint8_t *const *w,
+                       const int8_t *const *a, const int g, const int mr, const int nv,
                        int32x4_t low[PAIRS_MAX][NV_MAX], int32x4_t high[PAIRS_MAX][NV_MAX]) {
-    const int at = (half * HALF_GROUPS + g) * 4;
     int8x16_t values[PAIRS_MAX];
     UNROLL for (int m = 0; m < mr / 2; m++) {
-        values[m] = vcombine_s8(vld1_s8(a[2 * m] + at), vld1_s8(a[2 * m + 1] + at));
+        values[m] = vcombine_s8(vld1_s8(a[2 * m] + 4 * g), vld1_s8(a[2 * m + 1] + 4 * g));
     }
     UNROLL for (int n = 0; n < nv; n++) {
-        const uint32x4_t first = vreinterpretq_u32_u8(load_group(kind, w[n], half, g));
-        const uint32x4_t second = vreinterpretq_u32_u8(load_group(kind, w[n], half, g + 1));
+        const uint32x4_t first = vreinterpretq_u32_u8(load_group(form, w[n], g));
+        const uint32x4_t second = vreinterpretq_u32_u8(load_group(form, w[n], g + 1));
         const uint8x16_t rows01 = vreinterpretq_u8_u32(vzip1q_u32(first, second));
         const uint8x16_t rows23 = vreinterpretq_u8_u32(vzip2q_u32(first, second));
         UNROLL for (int m = 0; m < mr / 2; m++) {
@@ -70,11 +70,12 @@ INLINE void add_groups(const struct i8_kind kind, const uint8_t *const *w, const
     }
 }
 
-INLINE void dot_block(const struct i8_kind kind, const uint8_t *const *w, const int8_t *const *a,
-                      const int mr, const int nv, int32x4_t dots[MR_MAX][NV_MAX]) {
+INLINE void dot_block(const struct quant_form form, const uint8_t *const *w, const int begin,
+                      const int8_t *const *a, const int mr, const int nv,
+                      int32x4_t dots[MR_MAX][NV_MAX]) {
     int32x4_t low[PAIRS_MAX][NV_MAX], high[PAIRS_MAX][NV_MAX];
     if (mr == 1) {
-        dot_block_alone(kind, w, a[0], nv, dots[0]);
+        dot_block_alone(form, w, begin, a[0], nv, dots[0]);
         return;
     }
     UNROLL for (int m = 0; m < mr / 2; m++) {
@@ -82,10 +83,8 @@ INLINE void dot_block(const struct i8_kind kind, const uint8_t *const *w, const 
             low[m][n] = high[m][n] = vdupq_n_s32(0);
         }
     }
-    UNROLL for (int half = 0; half < count_halves(kind); half++) {
-        UNROLL for (int g = 0; g < HALF_GROUPS; g += 2) {
-            add_groups(kind, w, a, half, g, mr, nv, low, high);
-        }
+    UNROLL for (int g = begin; g < begin + (int)form.block / 4; g += 2) {
+        add_groups(form, w, a, g, mr, nv, low, high);
     }
     UNROLL for (int m = 0; m < mr / 2; m++) {
         UNROLL for (int n = 0; n < nv; n++) {
@@ -98,10 +97,6 @@ INLINE void dot_block(const struct i8_kind kind, const uint8_t *const *w, const 
 
 #include "neon_i8.h"
 
-void i4_f32_matmul__neoni8mm(const struct matmul_part *p) {
-    multiply_i4(p);
-}
-
 void i8_f32_matmul__neoni8mm(const struct matmul_part *p) {
-    multiply_i8(p);
+    multiply_quants(p);
 }

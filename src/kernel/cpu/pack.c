@@ -3,11 +3,11 @@
  *
  * SIMD lanes run along output rows: a panel holds 16 rows, input by input, so one vector load
  * brings the same input of 16 (or 8) rows, and every row keeps its own chain of sums whatever the
- * number of tokens (ARCHITECTURE section 4). Quantised types become two
- * formats, bytes and half bytes, with a scale per block: 4.5 to 10 bits a weight where the file has
- * 2.6 to 8.5. The file's own blocks would need less memory and another kernel for each of ten
- * types; half bytes are kept where they halve the traffic of the most common files. In exact
- * precision they become f32 panels instead, with the dequantiser's own values.
+ * number of tokens (ARCHITECTURE section 4). Quantised types keep the bits that they have in the
+ * file, cut into planes that vectors take apart with a shift and a mask (quant_panel.h): a token
+ * alone reads all weights, so what a weight takes is what decoding costs. The file's own blocks
+ * would need another kernel for each of ten types, and a shuffle for every row. In exact precision
+ * quantised types become f32 panels instead, with the dequantiser's own values.
  *
  * A plain matrix that is to be quantised takes the same way: where a block of the file is read, one
  * is made of the file's numbers, on the stack. So the weights are those of a quantised file, bit
@@ -28,31 +28,19 @@
 enum { BLOCK_BYTES_MAX = 256 }; /* of one block of any type */
 
 enum pack_format pack_format_for(enum dtype dtype, enum radish_precision precision) {
-    struct unpack_type type;
     if (dtype == RADISH_DTYPE_F32) return PACK_F32;
     if (dtype == RADISH_DTYPE_F16) return PACK_F16;
     if (dtype == RADISH_DTYPE_BF16)
         return precision == RADISH_PRECISION_EXACT ? PACK_F32 : PACK_BF16;
-    if (!unpack_find_type(dtype, &type)) return PACK_RAW;
-    if (precision == RADISH_PRECISION_EXACT) return PACK_F32;
-    return type.quant_max <= 15 && type.block == 32 ? PACK_I4 : PACK_I8;
+    if (!quant_form_find(dtype)) return PACK_RAW;
+    return precision == RADISH_PRECISION_EXACT ? PACK_F32 : PACK_I8;
 }
 
 static bool set_quant_layout(struct weight *w) {
-    struct unpack_type type;
-    if (!unpack_find_type(w->dtype, &type)) return false;
-    w->block = type.block;
-    w->offset = type.offset;
-    w->quant_max = type.quant_max;
-    w->has_min = type.has_min;
-    /* d and m are f16 in the file, but for the types of blocks within blocks: there they are
-     * products, which f16 does not hold. Q5_1 keeps floats, as its kernels also do Q5_K. */
-    w->has_half_scales = w->dtype == RADISH_DTYPE_Q4_0 || w->dtype == RADISH_DTYPE_Q4_1 ||
-                         w->dtype == RADISH_DTYPE_Q5_0 || w->dtype == RADISH_DTYPE_Q8_0;
-    const size_t scale_bytes = w->has_half_scales ? sizeof(uint16_t) : sizeof(float);
-    const size_t n_scales = PANEL_ROWS * (type.has_min ? 2u : 1u);
-    w->block_bytes = panel_scales_at(w) + n_scales * scale_bytes;
-    return mem_mul(w->n_in / type.block, w->block_bytes, &w->panel_bytes);
+    w->form = quant_form_find(w->dtype);
+    if (!w->form) return false;
+    const uint32_t chunk = quant_chunk(*w->form);
+    return mem_mul((w->n_in + chunk - 1) / chunk, quant_chunk_bytes(*w->form), &w->panel_bytes);
 }
 
 bool pack_layout(enum dtype dtype, enum pack_format format, uint32_t n_out, uint32_t n_in,
@@ -67,7 +55,7 @@ bool pack_layout(enum dtype dtype, enum pack_format format, uint32_t n_out, uint
         if (!mem_mul(w->row_bytes, PANEL_ROWS, &w->panel_bytes)) return false;
         return mem_mul(w->row_bytes, n_out, &w->bytes);
     }
-    if (format == PACK_I8 || format == PACK_I4) {
+    if (format == PACK_I8) {
         if (!set_quant_layout(w)) return false;
     } else if (format == PACK_BF16) {
         if (!mem_mul(panel_pairs(w), PANEL_ROWS * 2 * sizeof(uint16_t), &w->panel_bytes))
@@ -141,38 +129,27 @@ static void pack_bf16(struct weight *w, const uint8_t *src, uint32_t row, uint8_
         dst[pair_position(k, row)] = (uint16_t)(src[2 * k] | src[2 * k + 1] << 8);
 }
 
-/* One scale block of one row into its block of the panel. */
-static void pack_block(const struct weight *w, const uint8_t *q, float d, float m, uint32_t row,
-                       uint8_t *block) {
-    if (w->format == PACK_I8) {
-        for (uint32_t i = 0; i < w->block; i += 4)
-            memcpy(block + i * PANEL_ROWS + row * 4, q + i, 4);
-    } else {
-        for (uint32_t i = 0; i < w->block / 2; i++)
-            block[(i & ~3u) * PANEL_ROWS + row * 4 + (i & 3)] =
-                (uint8_t)(q[i] | q[i + w->block / 2] << 4);
-    }
-    void *scales = block + panel_scales_at(w);
-    const float values[2] = {d, m};
-    for (uint32_t which = 0; which < (w->has_min ? 2 : 1); which++) {
-        if (w->has_half_scales)
-            ((uint16_t *)scales)[which * PANEL_ROWS + row] = dtype_f32_to_f16(values[which]);
-        else
-            ((float *)scales)[which * PANEL_ROWS + row] = values[which];
-    }
-}
-
 static bool pack_quants(const struct weight *w, struct row_reader *reader, uint32_t row,
                         uint8_t *panel) {
-    const uint32_t elems = dtype_block_elems(w->dtype);
-    uint8_t quants[UNPACK_ELEMS_MAX];
-    float d[UNPACK_ELEMS_MAX / 16], m[UNPACK_ELEMS_MAX / 16] = {0};
+    const struct quant_form form = *w->form;
+    const uint32_t elems = dtype_block_elems(w->dtype), chunk = quant_chunk(form);
+    struct unpacked block;
     for (uint32_t k = 0; k < w->n_in; k += elems) {
         const uint8_t *src = read_block(reader);
         if (!src) return false;
-        unpack_block(w->dtype, src, quants, d, m);
-        for (uint32_t b = 0; b < elems / w->block; b++, panel += w->block_bytes)
-            pack_block(w, quants + b * w->block, d[b], m[b], row, panel);
+        unpack_block(w->dtype, src, &block);
+        uint8_t *dst = panel + (size_t)(k / chunk) * quant_chunk_bytes(form);
+        uint8_t *quants =
+            dst + quant_units_at(form) + row * 4 + k % chunk / ACT_BLOCK * quant_unit_bytes(form);
+        for (uint32_t i = 0; i < elems; i += 4) {
+            uint32_t group;
+            memcpy(&group, block.quants + i, sizeof group);
+            quant_put_group(form, quants + i / ACT_BLOCK * quant_unit_bytes(form),
+                            i % ACT_BLOCK / 4, group);
+        }
+        const uint32_t first = k % chunk / form.block;
+        for (uint32_t part = 0; part < elems / form.block; part++)
+            quant_put_scale(form, dst, row, first + part, block.super, block.scales[part]);
     }
     return true;
 }
@@ -196,7 +173,7 @@ bool pack_panel(struct weight *w, const struct pack_source *source, uint32_t pan
             is_packed = pack_raw(w, &reader, dst + row * w->row_bytes);
         else if (w->format == PACK_F32)
             is_packed = pack_f32(w, &reader, row, dst);
-        else if (w->format == PACK_I8 || w->format == PACK_I4)
+        else if (w->format == PACK_I8)
             is_packed = pack_quants(w, &reader, row, dst);
         else if (w->format == PACK_F16)
             pack_f16(w, src, row, dst);
@@ -206,13 +183,22 @@ bool pack_panel(struct weight *w, const struct pack_source *source, uint32_t pan
     return is_packed;
 }
 
-static void read_quants(const struct weight *w, const uint8_t *block, uint32_t row, float *out) {
-    for (uint32_t k = 0; k < w->n_in; k += w->block, block += w->block_bytes) {
-        const float d = panel_scale(w, block, row, 0);
-        const float m = w->has_min ? panel_scale(w, block, row, 1) : 0.0f;
-        for (uint32_t i = 0; i < w->block; i++) {
-            const float product = d * (float)(panel_quant(w, block, row, i) - (int)w->offset);
-            out[k + i] = w->has_min ? product + m : product;
+static void read_quants(const struct weight *w, const uint8_t *panel, uint32_t row, float *out) {
+    const struct quant_form form = *w->form;
+    const uint32_t chunk = quant_chunk(form);
+    float d = 0, m = 0;
+    for (uint32_t k = 0; k < w->n_in; k += 4) {
+        const uint8_t *src = panel + (size_t)(k / chunk) * quant_chunk_bytes(form);
+        const uint8_t *quants =
+            src + quant_units_at(form) + row * 4 + k % chunk / ACT_BLOCK * quant_unit_bytes(form);
+        if (k % form.block == 0) {
+            d = quant_get_scale(form, src, row, k % chunk / form.block, 0);
+            m = form.has_min ? quant_get_scale(form, src, row, k % chunk / form.block, 1) : 0.0f;
+        }
+        const uint32_t group = quant_get_group(form, quants, k % ACT_BLOCK / 4);
+        for (uint32_t i = 0; i < 4; i++) {
+            const float product = d * (float)((int)(group >> 8 * i & 255) - (int)form.offset);
+            out[k + i] = form.has_min ? product + m : product;
         }
     }
 }
@@ -224,7 +210,7 @@ void pack_row_to_f32(const struct weight *w, uint32_t row, float *out) {
     }
     const uint8_t *panel = w->data + (size_t)(row / PANEL_ROWS) * w->panel_bytes;
     const uint32_t r = row % PANEL_ROWS;
-    if (w->format == PACK_I8 || w->format == PACK_I4) {
+    if (w->format == PACK_I8) {
         read_quants(w, panel, r, out);
         return;
     }

@@ -100,19 +100,34 @@ void bf16_f32_matmul__ref32(const struct matmul_part *part) {
     multiply_pairs(part, PAIRS_BLOCK, add_two_chains);
 }
 
-static void multiply_quants_row(const struct matmul_part *p, const uint8_t *block, uint32_t row,
+/* Quants of a scale block of one row times activations q. */
+static int32_t dot_quants(const struct quant_form form, const uint8_t *row, uint32_t first_group,
+                          const int8_t *q) {
+    int32_t dot = 0;
+    for (uint32_t i = 0; i < form.block; i += 4) {
+        const uint32_t group = quant_get_group(form, row, first_group + i / 4);
+        for (uint32_t j = 0; j < 4; j++) dot += (int32_t)(group >> 8 * j & 255) * q[i + j];
+    }
+    return dot;
+}
+
+static void multiply_quants_row(const struct matmul_part *p, const uint8_t *panel, uint32_t row,
                                 float sums[PANEL_ROWS]) {
-    const struct weight *w = p->w;
-    const struct act_block *act = p->a.blocks + (size_t)row * (w->n_in / ACT_BLOCK);
-    for (uint32_t k = 0; k < w->n_in; k += w->block, block += w->block_bytes) {
+    const struct quant_form form = *p->w->form;
+    const uint32_t n_in = p->w->n_in, chunk = quant_chunk(form);
+    const struct act_block *act = p->a.blocks + (size_t)row * (n_in / ACT_BLOCK);
+    for (uint32_t k = 0; k < n_in; k += form.block) {
+        const uint8_t *src = panel + (size_t)(k / chunk) * quant_chunk_bytes(form);
+        const uint8_t *unit =
+            src + quant_units_at(form) + k % chunk / ACT_BLOCK * quant_unit_bytes(form);
         const struct act_block *a = &act[k / ACT_BLOCK];
-        const uint32_t part = k % ACT_BLOCK / w->block;
-        const int8_t *q = a->q + k % ACT_BLOCK;
+        const uint32_t at = k % ACT_BLOCK, part = at / form.block, block = k % chunk / form.block;
         for (uint32_t i = 0; i < PANEL_ROWS; i++) {
-            int32_t dot = a->start[part];
-            for (uint32_t j = 0; j < w->block; j++) dot += panel_quant(w, block, i, j) * q[j];
-            sums[i] = fmaf((float)dot, panel_scale(w, block, i, 0) * a->scale, sums[i]);
-            if (w->has_min) sums[i] = fmaf(panel_scale(w, block, i, 1), a->sum[part], sums[i]);
+            const int32_t dot = a->start[part] + dot_quants(form, unit + i * 4, at / 4, a->q + at);
+            const float d = quant_get_scale(form, src, i, block, 0);
+            sums[i] = fmaf((float)dot, d * a->scale, sums[i]);
+            if (!form.has_min) continue;
+            sums[i] = fmaf(quant_get_scale(form, src, i, block, 1), a->sum[part], sums[i]);
         }
     }
 }
@@ -129,9 +144,5 @@ static void multiply_quants(const struct matmul_part *p) {
 }
 
 void i8_f32_matmul__ref(const struct matmul_part *part) {
-    multiply_quants(part);
-}
-
-void i4_f32_matmul__ref(const struct matmul_part *part) {
     multiply_quants(part);
 }

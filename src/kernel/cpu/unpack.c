@@ -2,14 +2,19 @@
  *
  * tensor/quant_*.c turn the same blocks into floats; kernels with integer dot products need the
  * integers themselves. All types meet in one form: unsigned quants below 256, an offset per type,
- * one f32 scale (and minimum) per 32 or 16 elements. The scale is rounded here exactly as the
- * dequantiser rounds it (d * scale, one product), so that d * (quant - offset) + m has the bits of
- * dtype_to_f32(): the kernel tests compare the two on random blocks.
+ * scales (and minimums) in two levels: one f16 a block, and an integer below 128 per 32 or 16
+ * elements, 1 where the type has one level alone. Their product is exact, so that
+ * d * (quant - offset) + m has the bits of dtype_to_f32(): the kernel tests compare the two on
+ * random blocks. Minimums are subtracted in the file: their sign is changed here.
  *
  * Block layouts are described where they are read first: tensor/quant_*.c. */
 #include "unpack.h"
 
 #include "base/invariant.h"
+
+#include <string.h>
+
+enum { F16_SIGN = 0x8000 };
 
 static inline uint16_t load_u16(const uint8_t *p) {
     return (uint16_t)(p[0] | p[1] << 8);
@@ -17,10 +22,6 @@ static inline uint16_t load_u16(const uint8_t *p) {
 
 static inline uint32_t load_u32(const uint8_t *p) {
     return (uint32_t)load_u16(p) | (uint32_t)load_u16(p + 2) << 16;
-}
-
-static inline float load_f16(const uint8_t *p) {
-    return dtype_f16_to_f32(load_u16(p));
 }
 
 /* 32 elements from 16 bytes: low halves, then high halves. */
@@ -35,129 +36,114 @@ static void add_fifth_bit(uint32_t bits, uint8_t *quants) {
     for (int j = 0; j < 32; j++) quants[j] |= (uint8_t)((bits >> j & 1) << 4);
 }
 
-static void unpack_q4_0(const uint8_t *src, uint8_t *quants, float *d, float *m) {
-    (void)m;
-    d[0] = load_f16(src);
-    split_nibbles(src + 2, quants);
+static void unpack_q4_0(const uint8_t *src, struct unpacked *out) {
+    out->super[0] = load_u16(src);
+    split_nibbles(src + 2, out->quants);
 }
 
-static void unpack_q4_1(const uint8_t *src, uint8_t *quants, float *d, float *m) {
-    d[0] = load_f16(src);
-    m[0] = load_f16(src + 2);
-    split_nibbles(src + 4, quants);
+static void unpack_q4_1(const uint8_t *src, struct unpacked *out) {
+    out->super[0] = load_u16(src);
+    out->super[1] = load_u16(src + 2);
+    split_nibbles(src + 4, out->quants);
 }
 
-static void unpack_q5_0(const uint8_t *src, uint8_t *quants, float *d, float *m) {
-    (void)m;
-    d[0] = load_f16(src);
-    split_nibbles(src + 6, quants);
-    add_fifth_bit(load_u32(src + 2), quants);
+static void unpack_q5_0(const uint8_t *src, struct unpacked *out) {
+    out->super[0] = load_u16(src);
+    split_nibbles(src + 6, out->quants);
+    add_fifth_bit(load_u32(src + 2), out->quants);
 }
 
-static void unpack_q5_1(const uint8_t *src, uint8_t *quants, float *d, float *m) {
-    d[0] = load_f16(src);
-    m[0] = load_f16(src + 2);
-    split_nibbles(src + 8, quants);
-    add_fifth_bit(load_u32(src + 4), quants);
+static void unpack_q5_1(const uint8_t *src, struct unpacked *out) {
+    out->super[0] = load_u16(src);
+    out->super[1] = load_u16(src + 2);
+    split_nibbles(src + 8, out->quants);
+    add_fifth_bit(load_u32(src + 4), out->quants);
 }
 
-static void unpack_q8_0(const uint8_t *src, uint8_t *quants, float *d, float *m) {
-    (void)m;
-    d[0] = load_f16(src);
-    for (int j = 0; j < 32; j++) quants[j] = src[2 + j] ^ 128;
+static void unpack_q8_0(const uint8_t *src, struct unpacked *out) {
+    out->super[0] = load_u16(src);
+    for (int j = 0; j < 32; j++) out->quants[j] = src[2 + j] ^ 128;
 }
 
-static void unpack_q2_k(const uint8_t *src, uint8_t *quants, float *d, float *m) {
-    const float scale = load_f16(src + 80), min_scale = load_f16(src + 82);
+/* d, and the number that minimums are multiples of. */
+static void load_supers(const uint8_t *src, struct unpacked *out) {
+    out->super[0] = load_u16(src);
+    out->super[1] = load_u16(src + 2) ^ F16_SIGN;
+}
+
+static void unpack_q2_k(const uint8_t *src, struct unpacked *out) {
+    load_supers(src + 80, out);
     for (int g = 0; g < 16; g++) {
-        d[g] = scale * (float)(src[g] & 15);
-        m[g] = -(min_scale * (float)(src[g] >> 4));
+        out->scales[g][0] = (int8_t)(src[g] & 15);
+        out->scales[g][1] = (int8_t)(src[g] >> 4);
         const uint8_t *q = src + 16 + 32 * (g / 8) + 16 * (g % 2);
-        for (int j = 0; j < 16; j++) quants[g * 16 + j] = q[j] >> 2 * (g % 8 / 2) & 3;
+        for (int j = 0; j < 16; j++) out->quants[g * 16 + j] = q[j] >> 2 * (g % 8 / 2) & 3;
     }
 }
 
-static void unpack_q3_k(const uint8_t *src, uint8_t *quants, float *d, float *m) {
-    (void)m;
+static void unpack_q3_k(const uint8_t *src, struct unpacked *out) {
     const uint8_t *high = src, *low = src + 32, *scales = src + 96;
-    const float scale = load_f16(src + 108);
+    out->super[0] = load_u16(src + 108);
     for (int g = 0; g < 16; g++) {
         const int scale_low = g < 8 ? scales[g] & 15 : scales[g - 8] >> 4;
         const int scale_high = scales[8 + g % 4] >> 2 * (g / 4) & 3;
-        d[g] = scale * (float)((scale_low | scale_high << 4) - 32);
+        out->scales[g][0] = (int8_t)((scale_low | scale_high << 4) - 32);
         const uint8_t *q = low + 32 * (g / 8) + 16 * (g % 2), *h = high + 16 * (g % 2);
         for (int j = 0; j < 16; j++)
-            quants[g * 16 + j] =
+            out->quants[g * 16 + j] =
                 (uint8_t)((q[j] >> 2 * (g % 8 / 2) & 3) | (h[j] >> g / 2 & 1) << 2);
     }
 }
 
 /* The eight 6-bit scales and minimums of Q4_K and Q5_K. */
-static void load_scales_k(const uint8_t *src, float *d, float *m) {
-    const float scale = load_f16(src), min_scale = load_f16(src + 2);
+static void load_scales_k(const uint8_t *src, struct unpacked *out) {
     const uint8_t *s = src + 4;
+    load_supers(src, out);
     for (int g = 0; g < 8; g++) {
         const int sc = g < 4 ? s[g] & 63 : (s[g + 4] & 15) | s[g - 4] >> 6 << 4;
         const int mn = g < 4 ? s[g + 4] & 63 : s[g + 4] >> 4 | s[g] >> 6 << 4;
-        d[g] = scale * (float)sc;
-        m[g] = -(min_scale * (float)mn);
+        out->scales[g][0] = (int8_t)sc;
+        out->scales[g][1] = (int8_t)mn;
     }
 }
 
-static void unpack_q4_k(const uint8_t *src, uint8_t *quants, float *d, float *m) {
-    load_scales_k(src, d, m);
+static void unpack_q4_k(const uint8_t *src, struct unpacked *out) {
+    load_scales_k(src, out);
     for (int g = 0; g < 8; g++)
         for (int j = 0; j < 32; j++)
-            quants[g * 32 + j] = src[16 + 32 * (g / 2) + j] >> 4 * (g % 2) & 15;
+            out->quants[g * 32 + j] = src[16 + 32 * (g / 2) + j] >> 4 * (g % 2) & 15;
 }
 
-static void unpack_q5_k(const uint8_t *src, uint8_t *quants, float *d, float *m) {
-    load_scales_k(src, d, m);
+static void unpack_q5_k(const uint8_t *src, struct unpacked *out) {
+    load_scales_k(src, out);
     for (int g = 0; g < 8; g++)
         for (int j = 0; j < 32; j++)
-            quants[g * 32 + j] = (uint8_t)((src[48 + 32 * (g / 2) + j] >> 4 * (g % 2) & 15) |
-                                           (src[16 + j] >> g & 1) << 4);
+            out->quants[g * 32 + j] = (uint8_t)((src[48 + 32 * (g / 2) + j] >> 4 * (g % 2) & 15) |
+                                                (src[16 + j] >> g & 1) << 4);
 }
 
-static void unpack_q6_k(const uint8_t *src, uint8_t *quants, float *d, float *m) {
-    (void)m;
-    const float scale = load_f16(src + 208);
-    for (int g = 0; g < 16; g++) d[g] = scale * (float)(int8_t)src[192 + g];
+static void unpack_q6_k(const uint8_t *src, struct unpacked *out) {
+    out->super[0] = load_u16(src + 208);
+    for (int g = 0; g < 16; g++) out->scales[g][0] = (int8_t)src[192 + g];
     for (int quarter = 0; quarter < 8; quarter++) {
         const int half = quarter / 4, k = quarter % 4;
         const uint8_t *low = src + 64 * half + 32 * (k % 2), *high = src + 128 + 32 * half;
         for (int j = 0; j < 32; j++)
-            quants[quarter * 32 + j] =
+            out->quants[quarter * 32 + j] =
                 (uint8_t)((low[j] >> 4 * (k / 2) & 15) | (high[j] >> 2 * k & 3) << 4);
     }
 }
 
-typedef void (*unpack_fn)(const uint8_t *src, uint8_t *quants, float *d, float *m);
-
-static const struct {
-    struct unpack_type type;
-    unpack_fn unpack;
-} types[RADISH_DTYPE_COUNT] = {
-    [RADISH_DTYPE_Q4_0] = {{32, 8, 15, false}, unpack_q4_0},
-    [RADISH_DTYPE_Q4_1] = {{32, 0, 15, true}, unpack_q4_1},
-    [RADISH_DTYPE_Q5_0] = {{32, 16, 31, false}, unpack_q5_0},
-    [RADISH_DTYPE_Q5_1] = {{32, 0, 31, true}, unpack_q5_1},
-    [RADISH_DTYPE_Q8_0] = {{32, 128, 255, false}, unpack_q8_0},
-    [RADISH_DTYPE_Q2_K] = {{16, 0, 3, true}, unpack_q2_k},
-    [RADISH_DTYPE_Q3_K] = {{16, 4, 7, false}, unpack_q3_k},
-    [RADISH_DTYPE_Q4_K] = {{32, 0, 15, true}, unpack_q4_k},
-    [RADISH_DTYPE_Q5_K] = {{32, 0, 31, true}, unpack_q5_k},
-    [RADISH_DTYPE_Q6_K] = {{16, 32, 63, false}, unpack_q6_k},
-};
-
-bool unpack_find_type(enum dtype dtype, struct unpack_type *type_out) {
-    *type_out = (struct unpack_type){0};
-    if ((unsigned)dtype >= RADISH_DTYPE_COUNT || !types[dtype].unpack) return false;
-    *type_out = types[dtype].type;
-    return true;
-}
-
-void unpack_block(enum dtype dtype, const uint8_t *src, uint8_t *quants, float *d, float *m) {
-    RADISH_ASSERT(types[dtype].unpack);
-    types[dtype].unpack(src, quants, d, m);
+void unpack_block(enum dtype dtype, const uint8_t *src, struct unpacked *out) {
+    static void (*const unpack[RADISH_DTYPE_COUNT])(const uint8_t *src, struct unpacked *out) = {
+        [RADISH_DTYPE_Q4_0] = unpack_q4_0, [RADISH_DTYPE_Q4_1] = unpack_q4_1,
+        [RADISH_DTYPE_Q5_0] = unpack_q5_0, [RADISH_DTYPE_Q5_1] = unpack_q5_1,
+        [RADISH_DTYPE_Q8_0] = unpack_q8_0, [RADISH_DTYPE_Q2_K] = unpack_q2_k,
+        [RADISH_DTYPE_Q3_K] = unpack_q3_k, [RADISH_DTYPE_Q4_K] = unpack_q4_k,
+        [RADISH_DTYPE_Q5_K] = unpack_q5_k, [RADISH_DTYPE_Q6_K] = unpack_q6_k,
+    };
+    RADISH_ASSERT((unsigned)dtype < RADISH_DTYPE_COUNT && unpack[dtype]);
+    out->super[0] = out->super[1] = 0;
+    memset(out->scales, 1, sizeof out->scales);
+    unpack[dtype](src, out);
 }

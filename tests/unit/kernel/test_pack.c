@@ -68,6 +68,30 @@ static void test_quantising_while_packing_gives_the_panels_of_blocks(void **stat
     }
 }
 
+/* Decoding reads all weights once a token, so what they take in memory is what it costs. */
+static void test_a_pack_is_hardly_larger_than_the_file(void **state) {
+    (void)state;
+    static const struct {
+        enum dtype dtype;
+        uint32_t thousandths; /* that it may be larger */
+    } limits[] = {{RADISH_DTYPE_Q4_0, 0},  {RADISH_DTYPE_Q4_1, 0},  {RADISH_DTYPE_Q5_0, 0},
+                  {RADISH_DTYPE_Q5_1, 0},  {RADISH_DTYPE_Q8_0, 0},  {RADISH_DTYPE_Q2_K, 0},
+                  {RADISH_DTYPE_Q3_K, 37}, {RADISH_DTYPE_Q4_K, 28}, {RADISH_DTYPE_Q5_K, 23},
+                  {RADISH_DTYPE_Q6_K, 10}};
+    uint32_t n_types = 0;
+    for (int t = 0; t < RADISH_DTYPE_COUNT; t++)
+        n_types += pack_format_for((enum dtype)t, RADISH_PRECISION_FAST) == PACK_I8;
+    assert_int_equal(n_types, sizeof limits / sizeof *limits);
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        struct weight w;
+        assert_true(pack_layout(limits[i].dtype, PACK_I8, 1024, 3072, &w));
+        const uint64_t file_bytes = (uint64_t)w.row_bytes * w.n_out;
+        if (w.bytes * 1000 > file_bytes * (1000 + limits[i].thousandths))
+            fail_msg("%s: %zu bytes for %llu of the file", dtype_name(limits[i].dtype), w.bytes,
+                     (unsigned long long)file_bytes);
+    }
+}
+
 static void test_a_device_quantises_and_refuses_what_has_no_place(void **state) {
     (void)state;
     struct device *device;
@@ -104,6 +128,7 @@ static void test_a_device_quantises_and_refuses_what_has_no_place(void **state) 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_quantising_while_packing_gives_the_panels_of_blocks),
+        cmocka_unit_test(test_a_pack_is_hardly_larger_than_the_file),
         cmocka_unit_test(test_a_device_quantises_and_refuses_what_has_no_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
