@@ -34,7 +34,7 @@ INLINE __m256i broadcast4(const int8_t *a) {
 INLINE void add_groups(const struct quant_form form, const uint8_t *unit, int first, const int n,
                        const struct act_block *act, size_t act_stride, const int mr,
                        __m256i (*sums)[HALVES]) {
-    UNROLL for (int g = first; g < first + n; g++) {
+    UNROLL_GROUPS for (int g = first; g < first + n; g++) {
         const __m256i low = load_group(form, unit, g, 0), high = load_group(form, unit, g, 1);
         UNROLL for (int m = 0; m < mr; m++) {
             const __m256i quad = broadcast4(act[(size_t)m * act_stride].q + g * 4);
@@ -51,7 +51,7 @@ INLINE void dot_block_unsigned(const struct quant_form form, const uint8_t *unit
                                __m256i (*dots)[HALVES]) {
     const __m256i ones = _mm256_set1_epi16(1);
     const int n_groups = (int)form.block / 4, run = count_run_groups(form), begin = part * n_groups;
-    UNROLL for (int first = begin; first < begin + n_groups; first += run) {
+    UNROLL_GROUPS for (int first = begin; first < begin + n_groups; first += run) {
         __m256i sums[MR_MAX][HALVES];
         UNROLL for (int m = 0; m < mr; m++) {
             sums[m][0] = sums[m][1] = _mm256_setzero_si256();
@@ -80,7 +80,7 @@ INLINE void dot_block_signed(const struct quant_form form, const uint8_t *unit,
     UNROLL for (int m = 0; m < mr; m++) {
         dots[m][0] = dots[m][1] = _mm256_setzero_si256();
     }
-    UNROLL for (int g = 0; g < (int)form.block / 4; g++) {
+    UNROLL_GROUPS for (int g = 0; g < (int)form.block / 4; g++) {
         const __m256i w_low = _mm256_xor_si256(load_group(form, unit, g, 0), flip);
         const __m256i w_high = _mm256_xor_si256(load_group(form, unit, g, 1), flip);
         const __m256i size_low = _mm256_abs_epi8(w_low), size_high = _mm256_abs_epi8(w_high);

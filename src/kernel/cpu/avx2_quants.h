@@ -75,7 +75,7 @@ INLINE void open_units(const struct quant_form form, const uint8_t *chunk, size_
             scales = open_scales(form, &at, 0, scales);
             if (form.has_min) scales = open_scales(form, &at, 1, scales);
         }
-        UNROLL for (int g = 0; g < ACT_BLOCK / 4; g++) {
+        UNROLL_GROUPS for (int g = 0; g < ACT_BLOCK / 4; g++) {
             _mm256_store_si256(quants++, load_group(form, at.unit, g, 0));
             _mm256_store_si256(quants++, load_group(form, at.unit, g, 1));
         }

@@ -82,7 +82,7 @@ INLINE void multiply_block(const struct quant_form form, const uint8_t *unit, si
             dots[m][n] = _mm512_set1_epi32(find_row(rows, m)->start[part]);
         }
     }
-    UNROLL for (int g = begin; g < begin + n_groups; g++) {
+    UNROLL_GROUPS for (int g = begin; g < begin + n_groups; g++) {
         __m512i quants[NP_MAX];
         UNROLL for (int n = 0; n < np; n++) {
             quants[n] = load_group(form, unit + (size_t)n * panel_bytes, g);

@@ -78,7 +78,7 @@ INLINE void open_units(const struct quant_form form, const uint8_t *chunk, size_
             scales += PANEL_ROWS;
         }
         const struct quant_block at = quant_find_block(form, from, unit % in_chunk, 0);
-        UNROLL for (int g = 0; g < ACT_BLOCK / 4; g++, quants += VECTOR_BYTES) {
+        UNROLL_GROUPS for (int g = 0; g < ACT_BLOCK / 4; g++, quants += VECTOR_BYTES) {
             _mm512_store_si512(quants, load_group(form, at.unit, g));
         }
     }

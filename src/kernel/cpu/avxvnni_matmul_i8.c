@@ -19,7 +19,7 @@ INLINE void dot_block(const struct quant_form form, const uint8_t *unit, const i
     UNROLL for (int m = 0; m < mr; m++) {
         dots[m][0] = dots[m][1] = _mm256_set1_epi32(act[(size_t)m * act_stride].start[part]);
     }
-    UNROLL for (int g = part * n_groups; g < (part + 1) * n_groups; g++) {
+    UNROLL_GROUPS for (int g = part * n_groups; g < (part + 1) * n_groups; g++) {
         const __m256i low = load_group(form, unit, g, 0), high = load_group(form, unit, g, 1);
         UNROLL for (int m = 0; m < mr; m++) {
             const int8_t *q = act[(size_t)m * act_stride].q + g * 4;

@@ -13,6 +13,15 @@
 #define UNROLL    _Pragma("GCC unroll 16")
 #define NO_UNROLL _Pragma("GCC unroll 1")
 #endif
+/* For the groups of inputs of a scale block, around a loop over tokens: AddressSanitizer's checks of
+ * all of them would take minutes to compile. */
+#define UNROLL_GROUPS UNROLL
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#undef UNROLL_GROUPS
+#define UNROLL_GROUPS NO_UNROLL
+#endif
+#endif
 #define INLINE static inline __attribute__((always_inline))
 
 /* Fixes a point in the instruction stream: what was to be done with the vector is done. Without it
