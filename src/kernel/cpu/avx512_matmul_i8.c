@@ -121,12 +121,15 @@ INLINE void add_block(const struct quant_form form, const struct quant_block *at
     }
 }
 
-/* Units [0, n_units) of chunks of np panels, panel_bytes apart, into the sums of mr tokens, of
- * which wide tiles have theirs in memory; rows: theirs at the first unit. */
-INLINE void add_chunk(const struct quant_form form, const uint8_t *chunk, size_t panel_bytes,
+/* Units [0, n_units) of np panels, panel_bytes apart, into the sums of mr tokens, of which wide
+ * tiles have theirs in memory; rows: theirs at the first unit. */
+INLINE void add_units(const struct quant_form form, const uint8_t *first, size_t panel_bytes,
                       size_t n_units, struct tile_rows *rows, const int mr, const int np,
                       __m512 (*sums)[TILE_PANELS], struct read_ahead *ahead, const uint8_t *end) {
-    for (size_t unit = 0; unit < n_units; unit++) {
+    const size_t in_chunk = quant_chunk_units(form);
+    for (size_t u = 0; u < n_units; u++) { /* flat: a chunk may be as short as two units */
+        const uint8_t *chunk = first + u / in_chunk * quant_chunk_bytes(form);
+        const size_t unit = u % in_chunk;
         if (mr == WIDE_ROWS) avx512_ask_panels(ahead);
         if (mr <= ALONE_MAX && end) prefetch_unit(form, chunk, unit, end);
         UNROLL for (int part = 0; part < ACT_BLOCK / (int)form.block; part++) {
@@ -162,7 +165,6 @@ __attribute__((noinline)) static void store_wide(const struct matmul_part *p, ui
 INLINE void multiply_tile(const struct matmul_part *p, const struct quant_form form, uint32_t row,
                           uint32_t panel, const int mr, const int np, struct read_ahead *ahead) {
     const size_t n_units = p->w->n_in / ACT_BLOCK, panel_bytes = p->w->panel_bytes;
-    const size_t in_chunk = quant_chunk_units(form);
     const uint8_t *w = p->w->data + panel * panel_bytes;
     const uint8_t *end = p->w->data + (p->panel_first + p->n_panels) * panel_bytes;
     struct tile_rows rows = place_rows(p, row, 0, mr);
@@ -172,12 +174,9 @@ INLINE void multiply_tile(const struct matmul_part *p, const struct quant_form f
             sums[m][n] = _mm512_setzero_ps();
         }
     }
-    for (size_t unit = 0; unit < n_units; unit += in_chunk, w += quant_chunk_bytes(form)) {
-        const size_t n = n_units - unit < in_chunk ? n_units - unit : in_chunk;
-        if (mr == WIDE_ROWS && unit < WIDE_ROWS)
-            for (uint32_t m = 0; m < n; m++) avx512_ask_row(p, row + (uint32_t)unit + m, panel, np);
-        add_chunk(form, w, panel_bytes, n, &rows, mr, np, sums, ahead, np == 1 ? end : NULL);
-    }
+    if (mr == WIDE_ROWS)
+        for (uint32_t m = 0; m < WIDE_ROWS; m++) avx512_ask_row(p, row + m, panel, np);
+    add_units(form, w, panel_bytes, n_units, &rows, mr, np, sums, ahead, np == 1 ? end : NULL);
     if (mr == WIDE_ROWS)
         store_wide(p, row, panel, np, sums);
     else
@@ -228,7 +227,7 @@ INLINE void add_opened(const struct matmul_part *p, const struct quant_form form
     struct tile_rows rows = place_rows(p, row, at->first_unit, mr);
     if (mr == WIDE_ROWS && at->is_last)
         for (uint32_t m = 0; m < WIDE_ROWS; m++) avx512_ask_row(p, row + m, at->panel, np);
-    add_chunk(form, at->opened, quant_chunk_bytes(form), at->n_units, &rows, mr, np, sums, ahead,
+    add_units(form, at->opened, quant_chunk_bytes(form), at->n_units, &rows, mr, np, sums, ahead,
               NULL);
 }
 

@@ -52,13 +52,14 @@ struct read_ahead {
     size_t n_lines; /* a step */
 };
 
-/* Up to next_max panels from `panel` on, in n_steps steps. */
+/* Up to next_max panels from `panel` on, or what comes behind the part, in n_steps steps. */
 INLINE struct read_ahead avx512_plan_ahead(const struct matmul_part *p, uint32_t panel,
                                            uint32_t next_max, size_t n_steps) {
-    const uint32_t left = p->panel_first + p->n_panels + p->n_panels_next - panel;
-    const uint32_t n_next = left < next_max ? left : next_max;
-    const size_t n_lines = (n_next * p->w->panel_bytes + 63) / 64;
-    return (struct read_ahead){.next = p->w->data + panel * p->w->panel_bytes,
+    const uint32_t n_left = p->panel_first + p->n_panels - panel;
+    const size_t most = next_max * p->w->panel_bytes;
+    const size_t left = n_left ? n_left * p->w->panel_bytes : p->next_bytes;
+    const size_t n_lines = ((left < most ? left : most) + 63) / 64;
+    return (struct read_ahead){.next = n_left ? p->w->data + panel * p->w->panel_bytes : p->next,
                                .n_lines = n_steps ? (n_lines + n_steps - 1) / n_steps : 0};
 }
 

@@ -87,8 +87,9 @@ struct matmul_part {
     const float *bias; /* [n_out] or NULL */
     uint32_t y_stride;
     uint32_t row_first, n_rows, panel_first, n_panels;
-    uint32_t n_panels_next; /* behind these: the same worker's, soon, so worth asking for */
     bool accumulate;
+    const uint8_t *next; /* weights that the same worker probably reads next, worth asking for */
+    size_t next_bytes;
 };
 
 /* Writes the 16 sums of one panel for one row to y, adding bias and the old value as asked. */

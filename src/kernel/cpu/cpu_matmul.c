@@ -13,6 +13,10 @@
  * time of the smallest part. (Equal parts cost the half of one on average; with 64 panels, tiles of
  * three and two threads, parts of 9 made one of them do 36.)
  *
+ * A worker that begins a part would wait for its first panels. So the last panels of a part are
+ * given to the kernel by themselves, and with them the address of the part that nobody has begun
+ * at that moment: the kernel asks for it while the tokens pass by.
+ *
  * A group (Q, K, V; gate, up) is two parallel sections where its parts one after another are up to
  * seven:
  *
@@ -45,7 +49,8 @@ enum {
     I8_PANELS_STEP = 3,              /* of those for int8 activations */
     GATED_BYTES = 64 * 1024,         /* gate and up of a part at a time, both */
     SERIAL_PREPARE_ELEMS = 8 * 1024, /* some microseconds: norm and quantising */
-    SERIAL_MULTIPLY_OPS = 64 * 1024
+    SERIAL_MULTIPLY_OPS = 64 * 1024,
+    FEW_ROWS = 4 /* tokens that read a part's panels in one stream */
 };
 
 struct product_run {
@@ -62,7 +67,9 @@ struct matmul_run {
     uint32_t n_needs;
     uint32_t rows_per_item; /* of the preparation */
     bool has_scratch;       /* whether any needs any */
-    uint32_t rows_per_part, n_row_parts;
+    uint32_t rows_per_part, n_row_parts, n_items;
+    uint32_t widest;             /* panels of the widest register tile */
+    const struct pool *pool;     /* that runs the parts; NULL: the caller does */
     const uint32_t *part_starts; /* panels, of the products one behind the other; and their end */
 
     /* Before and behind the products of a group. */
@@ -173,8 +180,35 @@ static void activate(const struct matmul_run *run, const struct matmul_part *par
     }
 }
 
-static void multiply_gated(const struct matmul_run *run, struct matmul_part range) {
-    const uint32_t end = range.panel_first + range.n_panels;
+/* Where item `item` begins: its product, and its panel in that. */
+static const struct product_run *find_item(const struct matmul_run *run, uint32_t item,
+                                           uint32_t *panel_out) {
+    const struct product_run *product = run->products;
+    uint32_t panel = run->part_starts[item / run->n_row_parts];
+    while (panel >= product->part.n_panels) panel -= product++->part.n_panels;
+    *panel_out = panel;
+    return product;
+}
+
+static void expect(struct matmul_part *part, const struct weight *w, uint32_t panel,
+                   uint32_t n_panels) {
+    part->next = w->data + panel * w->panel_bytes;
+    part->next_bytes = n_panels * w->panel_bytes;
+}
+
+/* After item `item`: the one that nobody has begun yet. Its panels may be those of this one. */
+static void expect_next_item(const struct matmul_run *run, uint32_t item,
+                             struct matmul_part *part) {
+    const uint32_t next = run->pool ? pool_next_item(run->pool) : run->n_items;
+    if (next >= run->n_items || next / run->n_row_parts == item / run->n_row_parts) return;
+    uint32_t panel;
+    const struct product_run *product = find_item(run, next, &panel);
+    if (run->is_gated) product = &run->products[run->n_products - 1];
+    expect(part, product->part.w, panel, run->widest);
+}
+
+static void multiply_gated(const struct matmul_run *run, struct matmul_part range, uint32_t item) {
+    const uint32_t end = range.panel_first + range.n_panels, last = run->n_products - 1;
     for (uint32_t panel = range.panel_first; panel < end; panel += run->gated_panels) {
         struct matmul_part part = range;
         for (uint32_t i = run->n_products; i-- > 0;) {
@@ -183,7 +217,12 @@ static void multiply_gated(const struct matmul_run *run, struct matmul_part rang
             part.n_rows = range.n_rows;
             part.panel_first = panel;
             part.n_panels = smaller(end - panel, run->gated_panels);
-            part.n_panels_next = end - panel - part.n_panels;
+            if (i > 0)
+                expect(&part, run->products[i - 1].part.w, panel, part.n_panels);
+            else if (end - panel > part.n_panels)
+                expect(&part, run->products[last].part.w, panel + part.n_panels, run->widest);
+            else
+                expect_next_item(run, item, &part);
             run->products[i].fn(&part);
         }
         activate(run, &part);
@@ -193,19 +232,28 @@ static void multiply_gated(const struct matmul_run *run, struct matmul_part rang
 static void multiply_part(void *user, uint32_t item, uint32_t worker) {
     (void)worker;
     const struct matmul_run *run = user;
-    const struct product_run *product = run->products;
     const uint32_t *start = run->part_starts + item / run->n_row_parts;
-    uint32_t panel = start[0];
-    while (panel >= product->part.n_panels) panel -= product++->part.n_panels;
+    uint32_t panel;
+    const struct product_run *product = find_item(run, item, &panel);
     struct matmul_part part = product->part;
     part.row_first = item % run->n_row_parts * run->rows_per_part;
     part.panel_first = panel;
     part.n_rows = smaller(part.n_rows - part.row_first, run->rows_per_part);
     part.n_panels = start[1] - start[0];
-    if (run->is_gated)
-        multiply_gated(run, part);
-    else
-        product->fn(&part);
+    if (run->is_gated) {
+        multiply_gated(run, part, item);
+        return;
+    }
+    if (part.n_rows > FEW_ROWS && part.n_panels > run->widest) {
+        struct matmul_part head = part;
+        head.n_panels -= run->widest;
+        part.panel_first += head.n_panels;
+        part.n_panels = run->widest;
+        expect(&head, part.w, part.panel_first, part.n_panels);
+        product->fn(&head);
+    }
+    if (part.n_rows > FEW_ROWS) expect_next_item(run, item, &part);
+    product->fn(&part);
 }
 
 static uint32_t find_part_bytes(const struct cpu_device *d) {
@@ -217,11 +265,12 @@ static uint32_t find_part_bytes(const struct cpu_device *d) {
 
 /* Cuts the panels of the first n_cut products, in whole steps; returns how many parts there are. */
 static uint32_t cut_panels(struct cpu_device *d, const struct matmul_run *run, uint32_t n_cut,
-                           uint32_t n_panels, uint32_t widest) {
+                           uint32_t n_panels) {
+    const uint32_t n_threads = pool_n_threads(d->base.pool);
     const uint32_t n_wanted =
-        divide_up(PARTS_PER_THREAD * pool_n_threads(d->base.pool), run->n_row_parts);
+        n_threads == 1 ? 1 : divide_up(PARTS_PER_THREAD * n_threads, run->n_row_parts);
     const uint32_t most = divide_up(n_panels, n_wanted);
-    const uint32_t step = most >= widest ? widest : most >= 2 ? 2 : 1;
+    const uint32_t step = most >= run->widest ? run->widest : most >= 2 ? 2 : 1;
     uint32_t n_parts = 0, start = 0, end = 0;
     for (uint32_t i = 0; i < n_cut; i++) {
         end += run->products[i].part.n_panels;
@@ -241,16 +290,15 @@ static uint32_t cut_panels(struct cpu_device *d, const struct matmul_run *run, u
     return n_parts;
 }
 
-/* Sizes of parts; returns how many there are. */
-static uint32_t cut(struct cpu_device *d, struct matmul_run *run) {
+/* Sizes of parts. */
+static void cut(struct cpu_device *d, struct matmul_run *run) {
     uint32_t elem_bytes = 2, tile_rows = TILE_ROWS_STEP, n_panels = 0;
-    uint32_t widest = PANELS_STEP;
     const uint32_t n_cut = run->is_gated ? 1 : run->n_products;
     for (uint32_t i = 0; i < run->n_products; i++) {
         const struct activations *a = &run->products[i].part.a;
         if (!a->blocks && !a->halves) elem_bytes = sizeof(float);
         if (a->halves) tile_rows = AMX_ROWS;
-        if (a->blocks) widest = I8_PANELS_STEP;
+        run->widest = a->blocks ? I8_PANELS_STEP : PANELS_STEP;
         if (i < n_cut) n_panels += run->products[i].part.n_panels;
     }
     const uint32_t rows = find_part_bytes(d) / (run->n_in * elem_bytes) / tile_rows * tile_rows;
@@ -259,19 +307,20 @@ static uint32_t cut(struct cpu_device *d, struct matmul_run *run) {
     run->part_starts = d->part_starts;
     const uint32_t width_bytes = run->n_products * PANEL_ROWS * (uint32_t)sizeof(float);
     const uint32_t n_gated = GATED_BYTES / width_bytes / smaller(run->n_rows, run->rows_per_part);
-    run->gated_panels = n_gated < widest ? widest : n_gated / widest * widest;
-    return cut_panels(d, run, n_cut, n_panels, widest) * run->n_row_parts;
+    run->gated_panels = n_gated < run->widest ? run->widest : n_gated / run->widest * run->widest;
+    run->n_items = cut_panels(d, run, n_cut, n_panels) * run->n_row_parts;
 }
 
 static void multiply(struct cpu_device *d, struct matmul_run *run) {
     uint64_t ops = 0;
-    const uint32_t n_items = cut(d, run);
+    cut(d, run);
     for (uint32_t i = 0; i < run->n_products; i++)
         ops += (uint64_t)run->n_rows * run->products[i].part.w->n_out * run->n_in;
-    if (ops >= SERIAL_MULTIPLY_OPS)
-        pool_run(d->base.pool, n_items, multiply_part, run);
+    run->pool = ops >= SERIAL_MULTIPLY_OPS ? d->base.pool : NULL;
+    if (run->pool)
+        pool_run(d->base.pool, run->n_items, multiply_part, run);
     else
-        for (uint32_t item = 0; item < n_items; item++) multiply_part(run, item, 0);
+        for (uint32_t item = 0; item < run->n_items; item++) multiply_part(run, item, 0);
 }
 
 /* ---- the operations ---- */

@@ -13,8 +13,8 @@
 #define UNROLL    _Pragma("GCC unroll 16")
 #define NO_UNROLL _Pragma("GCC unroll 1")
 #endif
-/* For the groups of inputs of a scale block, around a loop over tokens: AddressSanitizer's checks of
- * all of them would take minutes to compile. */
+/* For the groups of inputs of a scale block, around a loop over tokens: AddressSanitizer's checks
+ * of all of them would take minutes to compile. */
 #define UNROLL_GROUPS UNROLL
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
