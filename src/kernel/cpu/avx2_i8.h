@@ -33,7 +33,7 @@ enum {
     OPEN_ROWS_MIN = 7, /* more than a tile takes */
     OPEN_ROWS = 96,    /* a few more, so that what is left is none or OPEN_ROWS_MIN */
     LINE_BYTES = 64,
-    AHEAD_UNITS = 8 /* asked for by a few tokens */
+    AHEAD_BYTES = 36 * 64 /* asked for by a few tokens */
 };
 
 /* One scale block of a panel into the sums of mr tokens; act: their blocks of 32. */
@@ -59,7 +59,7 @@ INLINE void add_block(const struct quant_form form, const struct quant_block *at
 /* Few tokens wait for memory: the unit's share of a chunk ahead is asked for. */
 INLINE void prefetch_unit(const struct quant_form form, const uint8_t *chunk, size_t unit) {
     const size_t bytes = quant_chunk_bytes(form) / quant_chunk_units(form);
-    const uint8_t *next = chunk + (unit + AHEAD_UNITS) * bytes;
+    const uint8_t *next = chunk + unit * bytes + AHEAD_BYTES;
     for (size_t at = 0; at < bytes; at += 64) _mm_prefetch((const char *)next + at, _MM_HINT_T0);
 }
 

@@ -72,26 +72,39 @@ INLINE void dot_block_unsigned(const struct quant_form form, const uint8_t *unit
     }
 }
 
-/* The same for quants up to 255: signed again, widened group by group. */
-INLINE void dot_block_signed(const struct quant_form form, const uint8_t *unit,
+/* Group g for quants up to 255: signed again, widened at once. */
+INLINE void add_group_signed(const struct quant_form form, const uint8_t *unit, const int g,
                              const struct act_block *act, size_t act_stride, const int mr,
                              __m256i (*dots)[HALVES]) {
     const __m256i ones = _mm256_set1_epi16(1), flip = _mm256_set1_epi8((char)-128);
+    const __m256i w_low = _mm256_xor_si256(load_group(form, unit, g, 0), flip);
+    const __m256i w_high = _mm256_xor_si256(load_group(form, unit, g, 1), flip);
+    const __m256i size_low = _mm256_abs_epi8(w_low), size_high = _mm256_abs_epi8(w_high);
+    UNROLL for (int m = 0; m < mr; m++) {
+        const __m256i quad = broadcast4(act[(size_t)m * act_stride].q + g * 4);
+        const __m256i p_low = _mm256_maddubs_epi16(size_low, _mm256_sign_epi8(quad, w_low));
+        const __m256i p_high = _mm256_maddubs_epi16(size_high, _mm256_sign_epi8(quad, w_high));
+        dots[m][0] = _mm256_add_epi32(dots[m][0], _mm256_madd_epi16(p_low, ones));
+        dots[m][1] = _mm256_add_epi32(dots[m][1], _mm256_madd_epi16(p_high, ones));
+        SETTLE(dots[m][0]);
+        SETTLE(dots[m][1]);
+    }
+}
+
+/* One or two tokens wait for memory, and did so longer with the loop unrolled. */
+INLINE void dot_block_signed(const struct quant_form form, const uint8_t *unit,
+                             const struct act_block *act, size_t act_stride, const int mr,
+                             __m256i (*dots)[HALVES]) {
+    const int n_groups = (int)form.block / 4;
     UNROLL for (int m = 0; m < mr; m++) {
         dots[m][0] = dots[m][1] = _mm256_setzero_si256();
     }
-    UNROLL_GROUPS for (int g = 0; g < (int)form.block / 4; g++) {
-        const __m256i w_low = _mm256_xor_si256(load_group(form, unit, g, 0), flip);
-        const __m256i w_high = _mm256_xor_si256(load_group(form, unit, g, 1), flip);
-        const __m256i size_low = _mm256_abs_epi8(w_low), size_high = _mm256_abs_epi8(w_high);
-        UNROLL for (int m = 0; m < mr; m++) {
-            const __m256i quad = broadcast4(act[(size_t)m * act_stride].q + g * 4);
-            const __m256i p_low = _mm256_maddubs_epi16(size_low, _mm256_sign_epi8(quad, w_low));
-            const __m256i p_high = _mm256_maddubs_epi16(size_high, _mm256_sign_epi8(quad, w_high));
-            dots[m][0] = _mm256_add_epi32(dots[m][0], _mm256_madd_epi16(p_low, ones));
-            dots[m][1] = _mm256_add_epi32(dots[m][1], _mm256_madd_epi16(p_high, ones));
-            SETTLE(dots[m][0]);
-            SETTLE(dots[m][1]);
+    if (mr <= 2) {
+        NO_UNROLL for (int g = 0; g < n_groups; g++)
+            add_group_signed(form, unit, g, act, act_stride, mr, dots);
+    } else {
+        UNROLL_GROUPS for (int g = 0; g < n_groups; g++) {
+            add_group_signed(form, unit, g, act, act_stride, mr, dots);
         }
     }
 }
