@@ -11,7 +11,7 @@
  * Parts become smaller towards the end, each an equal share of what is left, a few shares for every
  * thread: whoever is slower, or has lost its CPU for a while, takes fewer, and all end within the
  * time of the smallest part. (Equal parts cost the half of one on average; with 64 panels, tiles of
- * three and two threads, parts of 9 made one of them do 36.)
+ * three and two threads, parts of 9 made one of them do 36.) One thread has one part.
  *
  * A worker that begins a part would wait for its first panels. So the last panels of a part are
  * given to the kernel by themselves, and with them the address of the part that nobody has begun
