@@ -21,7 +21,7 @@ def test_info_shows_what_weights_become(ok, llama):
     assert quantization == "none" and "BF16" in plain and "Q4_0" not in plain
     quantization, sizes = weights_of(ok, llama, "--quantization", "q4_0")
     assert quantization == "q4_0" and "BF16" not in sizes and sizes["Q4_0"] > 0 and sizes["Q8_0"] > 0
-    assert sum(sizes.values()) < 0.5 * sum(plain.values())  # rows of 96 inputs fill up two chunks of 64
+    assert sum(sizes.values()) < 0.45 * sum(plain.values())
     quantization, exact = weights_of(ok, llama, "--quantization", "q4_0", "--precision", "exact")
     assert quantization == "q4_0" and sum(exact.values()) > 1.5 * sum(plain.values())  # values of q4_0, kept as f32
 

@@ -29,7 +29,9 @@
  * which four passes could not do. All at once before the first head, they gain nothing; a row
  * ahead, less, and nothing where there is one row; K and V before Q, nothing. Stores past the
  * caches are faster still from 16 rows on, and half as fast as unfused at a small one (2026-11-30,
- * docs/SPEED.md). */
+ * docs/SPEED.md).
+ *
+ * Longer than a header should be: it is the whole operation, and no half of it is of use alone. */
 #ifndef KERNEL_CPU_LANES_ROPE_H
 #define KERNEL_CPU_LANES_ROPE_H
 
