@@ -276,7 +276,7 @@ def test_bench_serving_replays_a_trace_in_its_time(ok, tmp_path):
 
 
 def test_bench_serving_compares_servers_that_take_turns(ok):
-    with Stub(pause=0.03) as slow, Stub() as fast:
+    with Stub(pause=0.1) as slow, Stub() as fast:
         rows = rows_of(ok("bench", "serving", "--url", slow.url, "--url", fast.url, "--label", "slow", "--label", "fast", "--rounds", "2",
                           *SMALL, "--json", "--warmup-requests", "0"))
         table = ok("bench", "serving", "--url", slow.url, "--url", fast.url, *SMALL)
