@@ -46,7 +46,7 @@ static void check_values(const struct weight *w, const float *x, const struct ac
                                (double)blocks->scale * 0.50001 + 1e-30, "activation", i);
                 sum += blocks->q[i];
             }
-            assert_int_equal(blocks->start[part], -sum * (int32_t)w->form->offset);
+            assert_int_equal(blocks->start[part], INT_BASE_BITS - sum * (int32_t)w->form->offset);
             check_close_to(blocks->sum[part], (double)sum * blocks->scale,
                            fabs((double)sum * blocks->scale) * 1e-6, "sum", b);
         }

@@ -4,12 +4,12 @@
  *
  *   dot_block(form, unit, part, act, act_stride, mr, dots)
  *                      dots[m][half] = integer dot products of scale block `part` of a unit with
- *                      the activations of token m, the correction for the offset added
+ *                      the activations of token m, plus what these start from (struct act_block)
  *
  * after including avx2_quants.h, and calls multiply_quants().
  *
  *   dot  = sum over a scale block of w[n, k] * a[r, k]      unsigned quants times int8, exact
- *   y[r, n] = fma(float(dot - offset * sum a), d[n] * s[r], y[r, n])      blocks ascending
+ *   y[r, n] = fma(float(dot - offset * sum a) * d[n], s[r], y[r, n])      blocks ascending
  *
  * A vector of weights is 8 output rows times 4 inputs, a panel two of them; the 4 activations are
  * broadcast. A tile is MR tokens times one panel; its float sums stay in registers or, from MR 4
@@ -44,11 +44,12 @@ INLINE void add_block(const struct quant_form form, const struct quant_block *at
     dot_block(form, at->unit, part, act, act_stride, mr, dots);
     UNROLL for (int half = 0; half < HALVES; half++) {
         const __m256 d = load_scales(form, at, 0, half);
+        const __m256 base = _mm256_mul_ps(d, _mm256_set1_ps(-INT_BASE));
         const __m256 minimum = form.has_min ? load_scales(form, at, 1, half) : d;
         UNROLL for (int m = 0; m < mr; m++) {
             const struct act_block *block = &act[(size_t)m * act_stride];
-            const __m256 scale = _mm256_mul_ps(d, _mm256_broadcast_ss(&block->scale));
-            __m256 sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots[m][half]), scale, sums[m][half]);
+            const __m256 scaled = _mm256_fmadd_ps(_mm256_castsi256_ps(dots[m][half]), d, base);
+            __m256 sum = _mm256_fmadd_ps(scaled, _mm256_broadcast_ss(&block->scale), sums[m][half]);
             if (form.has_min)
                 sum = _mm256_fmadd_ps(minimum, _mm256_broadcast_ss(&block->sum[part]), sum);
             sums[m][half] = sum;

@@ -20,7 +20,7 @@ INLINE float find_max(const __m256 x[VECTORS]) {
 }
 
 INLINE __m256i round_to_int(__m256 x, __m256 inverse) {
-    const __m256 shifted = _mm256_add_ps(_mm256_mul_ps(x, inverse), _mm256_set1_ps(ACT_MAGIC));
+    const __m256 shifted = _mm256_add_ps(_mm256_mul_ps(x, inverse), _mm256_set1_ps(INT_BASE));
     return _mm256_srai_epi32(_mm256_slli_epi32(_mm256_castps_si256(shifted), 24), 24);
 }
 

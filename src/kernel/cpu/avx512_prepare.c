@@ -5,12 +5,14 @@
  * adding 1.5 * 2^23, of whose bits VPMOVDB takes the low bytes. What there is one of per block, the
  * largest magnitude, two divisions, sums of the integers (VPSADBW over bytes made unsigned), is
  * found for four blocks side by side in a short vector: one by one these took two thirds of the
- * time. A number that is not one passes through with the same bytes as in plain C, since it is left
- * out of the maximum in the same way: VMAXPS gives its second operand then. */
+ * time. Magnitudes, divisions and rounding are passes of their own over up to 2,048 inputs: in one,
+ * a block is a chain of some hundred cycles, of which the processor holds one and a half. A number
+ * that is not one passes through with the same bytes as in plain C, since it is left out of the
+ * maximum in the same way: VMAXPS gives its second operand then. */
 #include "cpu_activations.h"
 #include "x86_bytes.h"
 
-enum { SIDE_BY_SIDE = 4 };
+enum { SIDE_BY_SIDE = 4, AT_ONCE = 64 };
 
 INLINE __m512 find_magnitudes(const float *x) {
     const __m512 low = _mm512_abs_ps(_mm512_loadu_ps(x));
@@ -19,7 +21,7 @@ INLINE __m512 find_magnitudes(const float *x) {
 }
 
 INLINE __m128i round_half(const float *x, __m512 inverse) {
-    const __m512 magic = _mm512_set1_ps(ACT_MAGIC);
+    const __m512 magic = _mm512_set1_ps(INT_BASE);
     const __m512 shifted = _mm512_add_ps(_mm512_mul_ps(_mm512_loadu_ps(x), inverse), magic);
     return _mm512_cvtepi32_epi8(_mm512_castps_si512(shifted));
 }
@@ -75,10 +77,12 @@ INLINE void finish_four(const struct weight *w, __m128 amax, __m256i sums,
     const __m128i second = _mm256_extracti128_si256(sums, 1);
     const __m128i half = _mm256_castsi256_si128(sums);
     const __m128i first = w->form->block == ACT_BLOCK ? _mm_add_epi32(half, second) : half;
-    const __m128i factor = _mm_set1_epi32(-(int32_t)w->form->offset);
+    const __m128i offset = _mm_set1_epi32((int32_t)w->form->offset);
+    const __m128i base = _mm_set1_epi32(INT_BASE_BITS);
     const __m128 scale = _mm_div_ps(amax, _mm_set1_ps(127.0f));
-    __m128 rows[SIDE_BY_SIDE] = {scale, _mm_castsi128_ps(_mm_mullo_epi32(first, factor)),
-                                 _mm_castsi128_ps(_mm_mullo_epi32(second, factor)),
+    const __m128i start = _mm_sub_epi32(base, _mm_mullo_epi32(first, offset));
+    const __m128i second_start = _mm_sub_epi32(base, _mm_mullo_epi32(second, offset));
+    __m128 rows[SIDE_BY_SIDE] = {scale, _mm_castsi128_ps(start), _mm_castsi128_ps(second_start),
                                  _mm_mul_ps(_mm_cvtepi32_ps(first), scale)};
     float last[SIDE_BY_SIDE];
     _mm_storeu_ps(last, _mm_mul_ps(_mm_cvtepi32_ps(second), scale));
@@ -89,31 +93,57 @@ INLINE void finish_four(const struct weight *w, __m128 amax, __m256i sums,
     }
 }
 
-INLINE void prepare_four(const struct weight *w, const float *x, struct act_block *blocks) {
+/* maxima_out[4]: the largest magnitudes of four blocks. */
+INLINE void measure_four(const float *x, float *maxima_out) {
     __m256 magnitudes[SIDE_BY_SIDE];
     UNROLL for (int i = 0; i < SIDE_BY_SIDE; i++) {
         magnitudes[i] = halve(find_magnitudes(x + i * ACT_BLOCK));
     }
-    const __m128 found = find_four(magnitudes[0], magnitudes[1], magnitudes[2], magnitudes[3]);
-    const __m128 amax = _mm_andnot_ps(_mm_cmplt_ps(found, _mm_set1_ps(ACT_NOTHING)), found);
-    const __m128 is_positive = _mm_cmpgt_ps(amax, _mm_setzero_ps());
-    float inverse[SIDE_BY_SIDE];
-    _mm_storeu_ps(inverse, _mm_and_ps(is_positive, _mm_div_ps(_mm_set1_ps(127.0f), amax)));
+    _mm_store_ps(maxima_out, find_four(magnitudes[0], magnitudes[1], magnitudes[2], magnitudes[3]));
+}
+
+/* act_amax() and act_inverse() for sixteen. */
+INLINE void invert_sixteen(float *maxima, float *inverses_out) {
+    const __m512 found = _mm512_load_ps(maxima);
+    const __mmask16 is_number = _mm512_cmp_ps_mask(found, _mm512_set1_ps(ACT_NOTHING), _CMP_NLT_UQ);
+    const __m512 amax = _mm512_maskz_mov_ps(is_number, found);
+    _mm512_store_ps(maxima, amax);
+    _mm512_store_ps(inverses_out, _mm512_maskz_div_ps(is_number, _mm512_set1_ps(127.0f), amax));
+}
+
+INLINE void round_four(const struct weight *w, const float *x, const float *maxima,
+                       const float *inverses, struct act_block *blocks) {
     __m256i q[SIDE_BY_SIDE];
     UNROLL for (int i = 0; i < SIDE_BY_SIDE; i++) {
-        q[i] = round_block(x + i * ACT_BLOCK, inverse[i]);
+        q[i] = round_block(x + i * ACT_BLOCK, inverses[i]);
         _mm256_storeu_si256((__m256i *)(void *)blocks[i].q, q[i]);
     }
-    finish_four(w, amax, sum_four(q), blocks);
+    finish_four(w, _mm_load_ps(maxima), sum_four(q), blocks);
+}
+
+/* n_blocks blocks: a multiple of four, up to AT_ONCE. */
+INLINE void prepare_blocks(const struct weight *w, const float *x, uint32_t n_blocks,
+                           struct act_block *blocks) {
+    _Alignas(64) float maxima[AT_ONCE] = {0}, inverses[AT_ONCE];
+    for (uint32_t b = 0; b < n_blocks; b += SIDE_BY_SIDE)
+        measure_four(x + b * ACT_BLOCK, maxima + b);
+    for (uint32_t b = 0; b < n_blocks; b += 16) invert_sixteen(maxima + b, inverses + b);
+    for (uint32_t b = 0; b < n_blocks; b += SIDE_BY_SIDE)
+        round_four(w, x + b * ACT_BLOCK, maxima + b, inverses + b, blocks + b);
 }
 
 void i8_prepare__avx512(const struct act_rows *rows, uint32_t row, const float *x) {
     const uint32_t n_blocks = rows->w->n_in / ACT_BLOCK;
     struct act_block *blocks = rows->blocks + (size_t)row * n_blocks;
-    uint32_t b = 0;
-    for (; n_blocks - b >= SIDE_BY_SIDE; b += SIDE_BY_SIDE)
-        prepare_four(rows->w, x + b * ACT_BLOCK, blocks + b);
-    for (; b < n_blocks; b++) prepare_block(rows->w, x + b * ACT_BLOCK, blocks + b);
+    for (uint32_t b = 0, n; b < n_blocks; b += n) {
+        n = n_blocks - b < AT_ONCE ? (n_blocks - b) / SIDE_BY_SIDE * SIDE_BY_SIDE : AT_ONCE;
+        if (n) {
+            prepare_blocks(rows->w, x + b * ACT_BLOCK, n, blocks + b);
+            continue;
+        }
+        n = 1;
+        prepare_block(rows->w, x + b * ACT_BLOCK, blocks + b);
+    }
 }
 
 INLINE __m512i round_bits(__m512 x) {

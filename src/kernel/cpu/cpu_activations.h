@@ -44,9 +44,6 @@ struct activations activations_of(const struct act_rows *rows, const float *x, u
 
 /* ---- what the variants of prepare share ---- */
 
-#define ACT_MAGIC                                                                                  \
-    12582912.0f /* 1.5 * 2^23: a float added to it is rounded to an integer, to even */
-
 #define ACT_NOTHING 1e-30f /* blocks of smaller numbers become zeros */
 
 static inline float act_amax(float amax) {
@@ -63,8 +60,8 @@ static inline void act_finish_block(const struct weight *w, float amax, const in
     const int32_t first = w->form->block == ACT_BLOCK ? sums[0] + sums[1] : sums[0];
     const float scale = amax / 127.0f;
     block->scale = scale;
-    block->start[0] = -first * (int32_t)w->form->offset;
-    block->start[1] = -sums[1] * (int32_t)w->form->offset;
+    block->start[0] = INT_BASE_BITS - first * (int32_t)w->form->offset;
+    block->start[1] = INT_BASE_BITS - sums[1] * (int32_t)w->form->offset;
     block->sum[0] = (float)first * scale;
     block->sum[1] = (float)sums[1] * scale;
 }

@@ -63,11 +63,19 @@ static inline size_t panel_pairs(const struct weight *w) {
 
 /* ---- matmul ---- */
 
-/* 32 activations as int8 with one scale s = max|x| / 127; q = x / s, rounded to even. */
+/* 1.5 * 2^23. Floats around it are 1 apart: adding it to a float rounds that to an integer, to
+ * even, and an integer up to 2^22 added to its bits gives the bits of INT_BASE plus the integer. */
+#define INT_BASE      12582912.0f
+#define INT_BASE_BITS 0x4B400000
+
+/* 32 activations as int8 with one scale s = max|x| / 127; q = x / s, rounded to even. The integer
+ * dot product of a scale block starts from `start`, so that what comes out are the bits of
+ * INT_BASE + dot, and fma(that, d, -INT_BASE * d) is float(dot) * d, rounded once: -INT_BASE * d is
+ * exact, for a scale has no more than 18 bits. |dot| <= 32 * 255 * 127 < 2^22. */
 struct act_block {
     int8_t q[ACT_BLOCK];
     float scale;
-    int32_t start[2]; /* per scale block of the weight: -offset * (sum of the block's q) */
+    int32_t start[2]; /* per scale block of the weight: INT_BASE_BITS - offset * (sum of its q) */
     float sum[2];     /* scale * (sum of the block's q) */
 };
 

@@ -12,12 +12,12 @@
  * after including neon_quants.h, and calls multiply_quants().
  *
  *   dot  = sum over a scale block of (w[n, k] - offset) * a[r, k]      exact, in any order
- *   y[r, n] = fma(float(dot), d[n] * s[r], y[r, n])      blocks ascending; then the minimum
+ *   y[r, n] = fma(float(dot) * d[n], s[r], y[r, n])      blocks ascending; then the minimum
  *
  * A vector of weights is four output rows times four inputs. The sum starts from what the offset
- * adds up to (struct act_block), or from zero where the quants were made signed again. The float
- * sums of a tile are touched once per block: where they do not fit beside the integers they wait on
- * the stack. Included by neon*.c only. */
+ * adds up to (struct act_block), or from INT_BASE alone where the quants were made signed again.
+ * The float sums of a tile are touched once per block: where they do not fit beside the integers
+ * they wait on the stack. Included by neon*.c only. */
 #ifndef KERNEL_CPU_NEON_I8_H
 #define KERNEL_CPU_NEON_I8_H
 
@@ -43,18 +43,19 @@ INLINE void add_block(const struct quant_form form, const uint8_t *const *chunks
         const struct act_block *block = &act[(size_t)m * act_stride];
         a[m] = block->q;
         UNROLL for (int n = 0; n < nv; n++) {
-            dots[m][n] = vdupq_n_s32(is_signed ? 0 : block->start[part]);
+            dots[m][n] = vdupq_n_s32(is_signed ? INT_BASE_BITS : block->start[part]);
         }
     }
     dot_block(form, w, part * (int)form.block / 4, a, mr, nv, dots);
     UNROLL for (int n = 0; n < nv; n++) {
         const uint32_t rows = quarter + (uint32_t)n % QUARTERS;
         const float32x4_t d = load_scales(form, &at[n], 0, rows);
+        const float32x4_t base = vmulq_n_f32(d, -INT_BASE);
         const float32x4_t minimum = form.has_min ? load_scales(form, &at[n], 1, rows) : d;
         UNROLL for (int m = 0; m < mr; m++) {
             const struct act_block *block = &act[(size_t)m * act_stride];
-            const float32x4_t scale = vmulq_f32(d, vdupq_n_f32(block->scale));
-            sums[m][n] = vfmaq_f32(sums[m][n], vcvtq_f32_s32(dots[m][n]), scale);
+            const float32x4_t scaled = vfmaq_f32(base, vreinterpretq_f32_s32(dots[m][n]), d);
+            sums[m][n] = vfmaq_f32(sums[m][n], scaled, vdupq_n_f32(block->scale));
             if (form.has_min)
                 sums[m][n] = vfmaq_f32(sums[m][n], minimum, vdupq_n_f32(block->sum[part]));
         }

@@ -24,7 +24,7 @@ INLINE float find_max(const float32x4_t x[VECTORS]) {
 INLINE int8x16_t round_half(const float32x4_t x[VECTORS / 2], float32x4_t inverse) {
     uint16x4_t q[VECTORS / 2];
     UNROLL for (int i = 0; i < VECTORS / 2; i++) {
-        const float32x4_t shifted = vaddq_f32(vmulq_f32(x[i], inverse), vdupq_n_f32(ACT_MAGIC));
+        const float32x4_t shifted = vaddq_f32(vmulq_f32(x[i], inverse), vdupq_n_f32(INT_BASE));
         q[i] = vmovn_u32(vreinterpretq_u32_f32(shifted));
     }
     const uint8x8_t low = vmovn_u16(vcombine_u16(q[0], q[1]));

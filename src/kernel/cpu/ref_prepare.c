@@ -27,7 +27,7 @@ void i8_prepare__ref(const struct act_rows *rows, uint32_t row, const float *x) 
         const float inverse = act_inverse(amax);
         int32_t sums[2] = {0};
         for (int i = 0; i < ACT_BLOCK; i++) {
-            const float shifted = x[i] * inverse + ACT_MAGIC;
+            const float shifted = x[i] * inverse + INT_BASE;
             uint32_t bits;
             memcpy(&bits, &shifted, sizeof bits);
             block->q[i] = (int8_t)((int32_t)(bits << 24) >> 24);
