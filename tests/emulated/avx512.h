@@ -15,7 +15,9 @@
 #define SIMDE_ENABLE_NATIVE_ALIASES
 #include <simde/x86/avx512.h>
 
-/* For tile_loops.h: nothing is unrolled, and no vector sits in one register. */
+/* For tile_loops.h: nothing is unrolled, no vector sits in one register, and what is inlined there
+ * for each shape of a tile is one function here: a tenth of the compiling. */
+#define INLINE static
 #define UNROLL
 #define NO_UNROLL
 #define SETTLE(x) ((void)0)

@@ -22,7 +22,9 @@
 #define UNROLL_GROUPS NO_UNROLL
 #endif
 #endif
+#if !defined(INLINE) /* by the same */
 #define INLINE static inline __attribute__((always_inline))
+#endif
 
 /* Fixes a point in the instruction stream: what was to be done with the vector is done. Without it
  * gcc brings forward all loads of an unrolled tile, runs out of registers and keeps the sums on the
