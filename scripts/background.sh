@@ -26,8 +26,11 @@ piece() {
 }
 
 await() {
-  until [ -s "$results/$1.status" ]; do sleep 0.2; done
+  local status
+  # shellcheck disable=SC2086 # a list; one that is alive is enough
+  until [ -s "$results/$1.status" ] || ! kill -0 -- $background_groups 2>/dev/null; do sleep 0.2; done
   cat "$results/$1.log"
-  return "$(cat "$results/$1.status")"
+  status=$(cat "$results/$1.status" 2>/dev/null) || status=1 # it was ended from outside
+  return "$status"
 }
 step_awaiting() { step_log_lines=120 step "$2" await "$1"; }
