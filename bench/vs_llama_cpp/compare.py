@@ -71,7 +71,7 @@ class Comparison:
 
     def limit(self):
         """Seconds for one program's part of a step: one that hangs must not use up a budget."""
-        return max(self.left() / 3, 10) if self.args.budget else self.left()
+        return max(self.left() / 2, 10) if self.args.budget else self.left()
 
     def skipped_text(self):
         never = list(dict.fromkeys(step for step in self.skipped if step not in self.took))

@@ -4,7 +4,8 @@
  *
  *   dot_block(form, unit, part, act, act_stride, mr, dots)
  *                      dots[m][half] = integer dot products of scale block `part` of a unit with
- *                      the activations of token m, plus what these start from (struct act_block)
+ *                      the activations of token m, corrected for the offset
+ *   DOTS_HAVE_BASE(form) whether they start from INT_BASE_BITS (struct act_block), too
  *
  * after including avx2_quants.h, and calls multiply_quants().
  *
@@ -45,10 +46,13 @@ INLINE void add_block(const struct quant_form form, const struct quant_block *at
     UNROLL for (int half = 0; half < HALVES; half++) {
         const __m256 d = load_scales(form, at, 0, half);
         const __m256 base = _mm256_mul_ps(d, _mm256_set1_ps(-INT_BASE));
+        const bool has_base = DOTS_HAVE_BASE(form);
         const __m256 minimum = form.has_min ? load_scales(form, at, 1, half) : d;
         UNROLL for (int m = 0; m < mr; m++) {
             const struct act_block *block = &act[(size_t)m * act_stride];
-            const __m256 scaled = _mm256_fmadd_ps(_mm256_castsi256_ps(dots[m][half]), d, base);
+            const __m256 scaled = has_base
+                                      ? _mm256_fmadd_ps(_mm256_castsi256_ps(dots[m][half]), d, base)
+                                      : _mm256_mul_ps(_mm256_cvtepi32_ps(dots[m][half]), d);
             __m256 sum = _mm256_fmadd_ps(scaled, _mm256_broadcast_ss(&block->scale), sums[m][half]);
             if (form.has_min)
                 sum = _mm256_fmadd_ps(minimum, _mm256_broadcast_ss(&block->sum[part]), sum);

@@ -19,6 +19,7 @@
 #include "quant_kinds.h"
 
 enum { MR_MAX = 6 };
+#define DOTS_HAVE_BASE(form) ((form).offset && count_run_groups(form))
 
 /* Groups of 4 inputs whose sums 16 bits hold; 0: not one pair of products. */
 INLINE int count_run_groups(const struct quant_form form) {
@@ -64,6 +65,7 @@ INLINE void dot_block_unsigned(const struct quant_form form, const uint8_t *unit
             }
         }
     }
+    if (!form.offset) return;
     UNROLL for (int m = 0; m < mr; m++) {
         const __m256i start = _mm256_set1_epi32(act[(size_t)m * act_stride].start[part]);
         dots[m][0] = _mm256_add_epi32(dots[m][0], start);
@@ -96,7 +98,7 @@ INLINE void dot_block_signed(const struct quant_form form, const uint8_t *unit,
                              __m256i (*dots)[HALVES]) {
     const int n_groups = (int)form.block / 4;
     UNROLL for (int m = 0; m < mr; m++) {
-        dots[m][0] = dots[m][1] = _mm256_set1_epi32(INT_BASE_BITS);
+        dots[m][0] = dots[m][1] = _mm256_setzero_si256();
     }
     if (mr <= 2) {
         NO_UNROLL for (int g = 0; g < n_groups; g++)

@@ -11,6 +11,7 @@
 #include "quant_kinds.h"
 
 enum { MR_MAX = 6 };
+#define DOTS_HAVE_BASE(form) true
 
 INLINE void dot_block(const struct quant_form form, const uint8_t *unit, const int part,
                       const struct act_block *act, size_t act_stride, const int mr,
