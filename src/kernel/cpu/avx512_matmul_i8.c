@@ -41,17 +41,20 @@ enum {
     FAR_UNITS = 32
 };
 
-/* Few tokens wait for memory. What lies behind the part's end is another thread's. */
+/* Few tokens wait for memory. What lies behind the part's end is another thread's: `next` follows.
+ */
 INLINE void prefetch_unit(const struct quant_form form, const uint8_t *chunk, size_t unit,
-                          const uint8_t *end) {
+                          const uint8_t *end, const uint8_t *next) {
     const int bytes = (int)(quant_chunk_bytes(form) / quant_chunk_units(form));
     const uint8_t *share = chunk + unit * (size_t)bytes; /* of the chunk */
+    const uint8_t *far = share + FAR_UNITS * bytes;
     UNROLL for (int at = 0; at < bytes; at += LINE_BYTES) {
         _mm_prefetch((const char *)share + NEAR_UNITS * bytes + at, _MM_HINT_T0);
     }
-    if (end - share <= FAR_UNITS * bytes) return;
+    if (far >= end && !next) return;
+    if (far >= end) far = next + (far - end);
     UNROLL for (int at = 0; at < bytes; at += LINE_BYTES) {
-        _mm_prefetch((const char *)share + FAR_UNITS * bytes + at, _MM_HINT_T1);
+        _mm_prefetch((const char *)far + at, _MM_HINT_T1);
     }
 }
 
@@ -153,7 +156,7 @@ INLINE void multiply_panel(const struct matmul_part *p, const struct quant_form 
     }
     for (size_t u = 0; u < n_units; u++) { /* flat: a chunk may be as short as one unit */
         const uint8_t *chunk = w + u / in_chunk * quant_chunk_bytes(form);
-        prefetch_unit(form, chunk, u % in_chunk, end);
+        prefetch_unit(form, chunk, u % in_chunk, end, p->next);
         add_unit(form, chunk, u % in_chunk, 0, &rows, mr, 1, sums);
     }
     UNROLL for (int m = 0; m < mr; m++) {

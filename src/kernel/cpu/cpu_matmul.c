@@ -49,8 +49,7 @@ enum {
     I8_PANELS_STEP = 3,              /* of those for int8 activations */
     GATED_BYTES = 64 * 1024,         /* gate and up of a part at a time, both */
     SERIAL_PREPARE_ELEMS = 8 * 1024, /* some microseconds: norm and quantising */
-    SERIAL_MULTIPLY_OPS = 64 * 1024,
-    FEW_ROWS = 4 /* tokens that read a part's panels in one stream */
+    SERIAL_MULTIPLY_OPS = 64 * 1024
 };
 
 struct product_run {
@@ -244,7 +243,7 @@ static void multiply_part(void *user, uint32_t item, uint32_t worker) {
         multiply_gated(run, part, item);
         return;
     }
-    if (part.n_rows > FEW_ROWS && part.n_panels > run->widest) {
+    if (part.n_panels > run->widest) {
         struct matmul_part head = part;
         head.n_panels -= run->widest;
         part.panel_first += head.n_panels;
@@ -252,7 +251,7 @@ static void multiply_part(void *user, uint32_t item, uint32_t worker) {
         expect(&head, part.w, part.panel_first, part.n_panels);
         product->fn(&head);
     }
-    if (part.n_rows > FEW_ROWS) expect_next_item(run, item, &part);
+    expect_next_item(run, item, &part);
     product->fn(&part);
 }
 
