@@ -1,10 +1,10 @@
 /* avx512.h - the intrinsics of AVX-512 and AVX-VNNI that the kernels use, on a processor that has
- * AVX2 only: for tests of kernel/cpu/avx512_*.c and avxvnni_*.c where there is no such machine.
+ * AVX2 only: for tests of kernel/cpu/avx512*.c, avxvnni_*.c and amx_*.c where there is no such
+ * machine.
  *
  * Included before everything else (-include). SIMDe's functions take the names of most intrinsics;
  * the macros below are those it lacks. Every lane is computed as the instruction does it, FMA
- * included, so bits are those of the hardware; speed is not. BF16 and AMX instructions round in
- * ways of their own and are left to machines that have them. */
+ * included, so bits are those of the hardware; speed is not. */
 #ifndef TESTS_EMULATED_AVX512_H
 #define TESTS_EMULATED_AVX512_H
 
@@ -158,5 +158,7 @@ static inline __m512 emulated_permute_ps(__m512 x, int order) {
 #define _mm512_extractf32x8_ps   emulated_extractf32x8_ps
 #define _mm512_permute_ps        emulated_permute_ps
 #define _mm256_dpbusd_avx_epi32  _mm256_dpbusd_epi32
+
+#include "bf16.h"
 
 #endif
