@@ -156,11 +156,10 @@ def served(server):
 def test_sglangs_bench_serving_runs(named_server, tmp_path, backend):
     need("sglang")
     out = tmp_path / "out.jsonl"
-    flush = [] if backend == "vllm" else ["--flush-cache"]  # for vLLM it asks for /reset_prefix_cache
 
     text = run_client([PYTHON, "-c", RUN_SGLANG, "--backend", backend, "--base-url", named_server.url, "--dataset-name", "random-ids",
                        "--random-input-len", "24", "--random-output-len", "8", "--num-prompts", "6", "--model", MODEL, "--tokenizer", MODEL,
-                       "--output-file", str(out), *flush], tmp_path)
+                       "--output-file", str(out), "--flush-cache"], tmp_path)
 
     assert re.search(r"Successful requests: +6\b", text)
     assert json.loads(out.read_text().splitlines()[-1])["completed"] == 6

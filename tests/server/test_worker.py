@@ -144,14 +144,14 @@ def test_an_unknown_argument_is_named_in_the_warning(server):
     assert answer.status == 200 and "includ" in answer.headers["x-radish-warning"]
 
 
-@pytest.mark.parametrize("method", ["GET", "POST"])
-def test_flush_forgets_every_prefix(start, method):
+@pytest.mark.parametrize("method, path", [("GET", "/flush_cache"), ("POST", "/flush_cache"), ("POST", "/reset_prefix_cache")])
+def test_flush_forgets_every_prefix(start, method, path):
     server = start("--max-total-tokens", "3000")
     prompt = list(range(5, 60))
     complete(server, prompt)
     assert cached(complete(server, prompt)) == 54
 
-    answer = server.request(method, "/flush_cache")
+    answer = server.request(method, path)
 
     assert answer.status == 200 and answer.body.startswith(b"Cache flushed.")
     assert answer.headers["content-type"].startswith("text/plain")

@@ -26,6 +26,7 @@ static const struct route routes[] = {
     {"GET", "/get_load", ROUTE_KEY, ep_get_load},
     {"GET", "/flush_cache", BULK | ROUTE_WAIT, ep_flush},
     {"POST", "/flush_cache", BULK | ROUTE_WAIT, ep_flush},
+    {"POST", "/reset_prefix_cache", BULK | ROUTE_WAIT, ep_flush},
     {"GET", "/start_profile", ROUTE_KEY, ep_profile},
     {"POST", "/start_profile", ROUTE_KEY, ep_profile},
     {"GET", "/stop_profile", ROUTE_KEY, ep_profile},

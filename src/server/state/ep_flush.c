@@ -1,5 +1,5 @@
-/* ep_flush.c - GET and POST /flush_cache: empties the prefix cache; and what SGLang has beside it
- * that is not here.
+/* ep_flush.c - GET and POST /flush_cache, vLLM's POST /reset_prefix_cache: empties the prefix
+ * cache; and what SGLang has beside it that is not here.
  *
  * Answers in text, as SGLang does, since its tools print it and its router looks at the status
  * only. Busy is 400 and not 503: a router would send a 503 again, five times, to a server that is
