@@ -53,10 +53,10 @@ INLINE void add_block(const struct quant_form form, const struct quant_block *at
             const __m256 scaled = has_base
                                       ? _mm256_fmadd_ps(_mm256_castsi256_ps(dots[m][half]), d, base)
                                       : _mm256_mul_ps(_mm256_cvtepi32_ps(dots[m][half]), d);
-            __m256 sum = _mm256_fmadd_ps(scaled, _mm256_broadcast_ss(&block->scale), sums[m][half]);
+            __m256 sum = sums[m][half];
             if (form.has_min)
                 sum = _mm256_fmadd_ps(minimum, _mm256_broadcast_ss(&block->sum[part]), sum);
-            sums[m][half] = sum;
+            sums[m][half] = _mm256_fmadd_ps(scaled, _mm256_broadcast_ss(&block->scale), sum);
         }
     }
 }

@@ -125,9 +125,9 @@ INLINE void add_block(const struct quant_form form, const struct quant_block *at
         UNROLL for (int m = 0; m < mr; m++) {
             const struct act_block *block = find_row(rows, m);
             const __m512 scaled = _mm512_fmadd_ps(_mm512_castsi512_ps(dots[m][n]), d, base);
-            __m512 sum = _mm512_fmadd_ps(scaled, _mm512_set1_ps(block->scale), sums[m][n]);
+            __m512 sum = sums[m][n];
             if (form.has_min) sum = _mm512_fmadd_ps(minimum, _mm512_set1_ps(block->sum[part]), sum);
-            sums[m][n] = sum;
+            sums[m][n] = _mm512_fmadd_ps(scaled, _mm512_set1_ps(block->scale), sum);
         }
     }
 }

@@ -12,7 +12,7 @@
  * after including neon_quants.h, and calls multiply_quants().
  *
  *   dot  = sum over a scale block of (w[n, k] - offset) * a[r, k]      exact, in any order
- *   y[r, n] = fma(float(dot) * d[n], s[r], y[r, n])      blocks ascending; then the minimum
+ *   y[r, n] = fma(float(dot) * d[n], s[r], y[r, n])      blocks ascending; first the minimum
  *
  * A vector of weights is four output rows times four inputs. The sum starts from what the offset
  * adds up to (struct act_block), or from INT_BASE alone where the quants were made signed again.
@@ -55,9 +55,9 @@ INLINE void add_block(const struct quant_form form, const uint8_t *const *chunks
         UNROLL for (int m = 0; m < mr; m++) {
             const struct act_block *block = &act[(size_t)m * act_stride];
             const float32x4_t scaled = vfmaq_f32(base, vreinterpretq_f32_s32(dots[m][n]), d);
-            sums[m][n] = vfmaq_f32(sums[m][n], scaled, vdupq_n_f32(block->scale));
             if (form.has_min)
                 sums[m][n] = vfmaq_f32(sums[m][n], minimum, vdupq_n_f32(block->sum[part]));
+            sums[m][n] = vfmaq_f32(sums[m][n], scaled, vdupq_n_f32(block->scale));
         }
     }
 }

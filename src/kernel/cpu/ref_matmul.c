@@ -5,10 +5,10 @@
  *
  * kseq: one chain of fused multiply-adds over k, ascending, from 0. kseq_i8: per scale block the
  * integer dot product of quants, which is exact in any order, times the weights' scale, then one
- * fma with the activations' (and one with the minimum). Vector variants run 8 or 16 of these chains
- * side by side, one output row per lane, and so give the same bits; that is all there is to the
- * promise that a token alone, in a batch, in a chunk and with any number of threads gets the same
- * numbers.
+ * fma with the activations' (and before it one with the minimum, which need not wait for the dot).
+ * Vector variants run 8 or 16 of these chains side by side, one output row per lane, and so give
+ * the same bits; that is all there is to the promise that a token alone, in a batch, in a chunk and
+ * with any number of threads gets the same numbers.
  *
  * bf16 weights have two classes, which are what two instructions compute, found by comparing 3.2
  * million of their results with candidates: VDPBF16PS is a chain of two FMAs, the odd input of a
@@ -127,9 +127,9 @@ static void multiply_quants_row(const struct matmul_part *p, const uint8_t *pane
             const int32_t dot = dot_quants(form, unit + i * 4, at / 4, a->q + at) +
                                 (a->start[part] - INT_BASE_BITS);
             const float d = quant_get_scale(form, src, i, block, 0);
+            if (form.has_min)
+                sums[i] = fmaf(quant_get_scale(form, src, i, block, 1), a->sum[part], sums[i]);
             sums[i] = fmaf((float)dot * d, a->scale, sums[i]);
-            if (!form.has_min) continue;
-            sums[i] = fmaf(quant_get_scale(form, src, i, block, 1), a->sum[part], sums[i]);
         }
     }
 }
