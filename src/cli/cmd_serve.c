@@ -10,6 +10,7 @@
  * thread waits on, and leaves by _exit() on the second signal, when somebody no longer wants to
  * wait. Keys are read from a file once, at start: changing them means a restart, which drains. */
 #include "base/file_map.h"
+#include "base/log.h"
 #include "command.h"
 #include "events/kv_publisher.h"
 #include "server/server.h"
@@ -17,6 +18,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -127,6 +129,17 @@ static int describe(struct args *args, const struct radish_model *model,
     return *json_out ? -1 : command_fail("out of memory");
 }
 
+/* What is told at any log level. Like the log it never waits for who reads: the end of a server
+ * whose terminal is held must not either. */
+RADISH_PRINTF(1, 2) static void say(const char *fmt, ...) {
+    char line[1024];
+    va_list list;
+    va_start(list, fmt);
+    int n = vsnprintf(line, sizeof line, fmt, list);
+    va_end(list);
+    if (n > 0) log_write(line, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1);
+}
+
 static int serve(const struct args *args, struct radish_model *model, struct radish_engine *engine,
                  const struct server_options *options) {
     struct radish_error err = {0};
@@ -136,15 +149,13 @@ static int serve(const struct args *args, struct radish_model *model, struct rad
     if (rc >= 0) return rc;
     enum radish_status status = server_open(model, engine, options, &server, &err);
     if (status) return fail_server(status, &err);
-    fprintf(stderr, "radish %s serving %s: listening on %s\n", RADISH_VERSION, name,
-            server_url(server));
+    say("radish %s serving %.200s: listening on %s\n", RADISH_VERSION, name, server_url(server));
     wait_for_signal();
-    fprintf(stderr,
-            "radish: stopping; running requests have %g seconds (a second signal ends at once)\n",
-            args->stop_grace_seconds);
+    say("radish: stopping; running requests have %g seconds (a second signal ends at once)\n",
+        args->stop_grace_seconds);
     server_begin_stop(server);
     if (!server_wait_drained(server, args->stop_grace_seconds))
-        fprintf(stderr, "radish: the grace time is over; ending what still runs\n");
+        say("radish: the grace time is over; ending what still runs\n");
     server_close(server);
     return -1;
 }

@@ -5,6 +5,7 @@
 #include "base/invariant.h"
 #include "base/log.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -110,6 +111,47 @@ static void test_plain_lines_have_neither_level_nor_module(void **state) {
     assert_null(strstr(text, "ERROR"));
 }
 
+/* stderr is a full pipe; alarm() ends a process that waits for its reader. */
+static void log_into_a_full_pipe(int from) {
+    char some[4096];
+    const int flags = fcntl(STDERR_FILENO, F_GETFL);
+    memset(some, 'x', sizeof some);
+    fcntl(STDERR_FILENO, F_SETFL, flags | O_NONBLOCK);
+    while (write(STDERR_FILENO, some, sizeof some) > 0) continue;
+    fcntl(STDERR_FILENO, F_SETFL, flags);
+    log_warn("server", "lost");
+    log_warn("server", "lost, too");
+    for (int i = 0; i < 2; i++)
+        if (read(from, some, sizeof some) <= 0) _exit(1);
+    log_warn("server", "seen");
+}
+
+static void test_a_line_never_waits_for_who_reads_it(void **state) {
+    (void)state;
+    static char text[1 << 20];
+    int fds[2];
+    size_t n = 0;
+    assert_int_equal(pipe(fds), 0);
+    const int saved = dup(STDERR_FILENO);
+    dup2(fds[1], STDERR_FILENO);
+    close(fds[1]);
+    alarm(30);
+
+    log_into_a_full_pipe(fds[0]);
+
+    alarm(0);
+    dup2(saved, STDERR_FILENO);
+    close(saved);
+    for (ssize_t got;
+         n + 1 < sizeof text && (got = read(fds[0], text + n, sizeof text - 1 - n)) > 0;)
+        n += (size_t)got;
+    close(fds[0]);
+    const char *rest = text + strspn(text, "x");
+    assert_memory_equal(rest, "[2 lines of the log are lost: nobody read it]\n", 46);
+    assert_non_null(strstr(rest, "WARN server: seen\n"));
+    assert_null(strstr(rest, "WARN server: lost"));
+}
+
 static void test_a_broken_invariant_ends_the_process(void **state) {
     (void)state;
     const pid_t child = fork();
@@ -132,6 +174,7 @@ int main(void) {
         cmocka_unit_test(test_quoted_text_cannot_forge_a_line),
         cmocka_unit_test(test_a_long_line_is_cut_with_dots),
         cmocka_unit_test(test_plain_lines_have_neither_level_nor_module),
+        cmocka_unit_test(test_a_line_never_waits_for_who_reads_it),
         cmocka_unit_test(test_a_broken_invariant_ends_the_process),
     };
     return cmocka_run_group_tests_name("log", tests, NULL, NULL);
