@@ -56,8 +56,8 @@ static enum radish_status check_value(const struct field_row *row, yyjson_val *v
     bool is_accepted = has_line(row->accepted, text);
     free(text);
     if (is_accepted) return RADISH_OK;
-    return error_set_field(err, RADISH_E_UNSUPPORTED, row->name,
-                           "%s is not supported with this value%s%s", row->name,
+    return error_set_field(err, RADISH_E_UNSUPPORTED, row->name, "%s is not supported%s%s%s",
+                           row->name, *row->accepted ? " with this value" : "",
                            *row->hint ? ": " : "", row->hint);
 }
 

@@ -211,6 +211,9 @@ enum radish_status server_check(const struct server_options *options, struct rad
     struct origins origins = {0};
     struct tls_files tls = {0};
     fill_defaults(&o);
+    if (o.served_model_name && !*o.served_model_name)
+        return error_set_field(err, RADISH_E_INVALID, "--served-model-name",
+                               "--served-model-name must not be empty");
     enum radish_status status = open_access(&o, &keys, &origins, &tls, err);
     api_keys_deinit(&keys);
     origins_deinit(&origins);

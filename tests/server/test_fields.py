@@ -187,6 +187,32 @@ def test_known_but_unsupported_fields_are_400(server):
     check_refused(ask(server, False, suffix="x"), "suffix")
 
 
+def test_words_of_other_servers_are_400_with_the_right_one(server):
+    for field, value, word in [("n_predict", 4, "max_tokens"), ("max_new_tokens", 4, "max_tokens"),
+                               ("repeat_penalty", 1.3, "repetition_penalty"), ("sampling_seed", 1, "seed"),
+                               ("stop_sequences", ["a"], "stop"), ("extra_body", {"top_k": 1}, "beside")]:
+        for chat in (True, False):
+            answer = ask(server, chat, **{field: value})
+            check_refused(answer, field)
+            assert word in answer.error()["message"]
+    check_refused(ask(server, False, max_completion_tokens=4), "max_completion_tokens")
+    check_refused(ask(server, True, enable_thinking=False), "enable_thinking")
+    served = ask(server, False, n_predict=-1, repeat_penalty=1.0, mirostat=0, cache_prompt=True, max_tokens=1)
+    assert served.status == 200 and "x-radish-warning" not in served.headers
+    for field in ("temperature", "max_new_tokens", "max_tokens", "stop"):
+        answer = server.post("/generate", {"text": "a", field: 1})
+        check_refused(answer, field)
+        assert "sampling_params" in answer.error()["message"]
+
+
+def test_what_is_unknown_inside_an_object_or_of_an_abort_is_named(server):
+    options = {"include_usage": True, "include_usages": True}
+    answer = ask(server, False, stream=True, stream_options=options)
+    assert answer.headers["x-radish-warning"] == "unknown field ignored: include_usages"
+    answer = server.post("/abort_request", {"rid": "nobody", "request": "x"})
+    assert answer.headers["x-radish-warning"] == "unknown field ignored: request"
+
+
 def test_known_fields_with_what_happens_anyway_are_served_without_a_warning(server):
     fields = {name: None for name in {**UNSUPPORTED, **UNSUPPORTED_CHAT} if name != "best_of"}
     fields |= {"response_format": {"type": "text"}, "parallel_tool_calls": True, "best_of": 1,
@@ -202,5 +228,7 @@ def test_tools_reach_the_template_and_the_reply_is_text(server):
     assert ask(server, True, tools=tools).status == 200
     assert ask(server, True, tools=tools, tool_choice="none").status == 200
     check_refused(ask(server, True, tools=5), "tools")
-    check_refused(ask(server, True, tools=[5]), "tools")
+    for tool in (5, {}, {"type": "function", "function": {}}, {"function": {"name": ""}},
+                 {"type": "custom", "function": {"name": "f"}}):
+        check_refused(ask(server, True, tools=[tools[0], tool]), "tools[1]")
     check_refused(ask(server, True, tools=tools, tool_choice="sometimes"), "tool_choice")

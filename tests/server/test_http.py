@@ -63,6 +63,9 @@ def test_unknown_paths_and_methods(server):
     for path in ("/v1", "/v1/", "/v1/nothing", "/health/", "/v1/models/", "//health"):
         answer = server.request("GET", path)
         assert answer.status == 404 and answer.error()["type"] == "not_found_error", path
+    for path, meant in (("/chat/completions", "/v1/chat/completions"), ("/v1/v1/models", "/v1/models"),
+                        ("//health", "/health"), ("/v1/generate/", "/generate"), ("/v2", "docs/API.md")):
+        assert server.post(path, {}).error()["message"].endswith(meant), path
     for method, path, allow in [
         ("GET", "/v1/completions", "POST"), ("DELETE", "/v1/chat/completions", "POST"),
         ("POST", "/v1/models", "GET, HEAD"), ("PUT", "/health", "GET, HEAD"),

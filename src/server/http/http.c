@@ -65,6 +65,7 @@ static bool check_framing(struct exchange *ex, const char *version) {
 static void check_route(struct exchange *ex, const char *method) {
     const char *allow = NULL;
     char message[256];
+    const char *meant;
     ex->route = router_find(method, ex->path, &allow);
     if (ex->route || cors_answer_preflight(ex, method)) return;
     if (*allow) {
@@ -72,7 +73,9 @@ static void check_route(struct exchange *ex, const char *method) {
         refuse(ex, 405, "method_not_allowed", message);
         reply_add_header(&ex->reply, "Allow", allow);
     } else {
-        snprintf(message, sizeof message, "there is nothing at %.128s: see docs/API.md", ex->path);
+        meant = router_suggest(ex->path);
+        snprintf(message, sizeof message, "there is nothing at %.128s: %s%s", ex->path,
+                 meant ? "try " : "see docs/API.md", meant ? meant : "");
         refuse(ex, 404, "unknown_url", message);
     }
 }

@@ -58,6 +58,30 @@ static bool has_path(const struct route *route, const char *path) {
     return !strncmp(route->path, path, n) && path[n];
 }
 
+/* What a wrong base URL puts in front of a path or leaves out. */
+static const char *skip_base(const char *path) {
+    static const char *const parts[] = {"/", "v1/", "api/"};
+    const size_t n_parts = sizeof parts / sizeof *parts;
+    for (size_t i = 0; i < n_parts;) {
+        size_t len = strlen(parts[i]);
+        bool is_there = !strncmp(path, parts[i], len);
+        if (is_there) path += len;
+        i = is_there ? 0 : i + 1;
+    }
+    return path;
+}
+
+const char *router_suggest(const char *path) {
+    const char *wanted = skip_base(path);
+    size_t len = strlen(wanted);
+    while (len && wanted[len - 1] == '/') len--;
+    for (size_t i = 0; len && i < sizeof routes / sizeof *routes; i++) {
+        const char *known = skip_base(routes[i].path);
+        if (strlen(known) == len && !strncmp(known, wanted, len)) return routes[i].path;
+    }
+    return NULL;
+}
+
 /* What Allow says of a path: an index of methods. */
 enum { ALLOW_GET = 1, ALLOW_POST = 2, ALLOW_PUT = 4 };
 

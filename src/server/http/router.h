@@ -27,6 +27,10 @@ struct route {
  * when the path is unknown. HEAD finds the route of GET. */
 const struct route *router_find(const char *method, const char *path, const char **allow_out);
 
+/* The path of an endpoint whose client was given another base URL (/chat/completions,
+ * /v1/v1/models, /health/), or NULL: for the message of a 404. */
+const char *router_suggest(const char *path);
+
 /* All rows, static. */
 const struct route *router_rows(uint32_t *n_out);
 

@@ -12,7 +12,7 @@
 #include "base/status.h"
 #include "exchange.h"
 #include "generation.h"
-#include "openai_types.h"
+#include "openai_request.h"
 
 enum { ABORT_BODY_BYTES_MAX = 64 << 10 };
 
@@ -53,7 +53,10 @@ enum radish_status ep_abort(struct exchange *ex, struct radish_error *err) {
         return error_set(err, RADISH_E_LIMIT, "the body has %zu bytes, at most %d are allowed here",
                          ex->body.len, ABORT_BODY_BYTES_MAX);
     RADISH_TRY(openai_parse_body(ex->body.data, ex->body.len, &doc, err));
-    enum radish_status status = read_body(yyjson_doc_get_root(doc), &wanted, err);
+    yyjson_val *root = yyjson_doc_get_root(doc);
+    enum radish_status status =
+        field_table_check(&openai_fields, root, API_ABORT, openai_warn_unknown, ex, err);
+    if (!status) status = read_body(root, &wanted, err);
     if (!status) {
         server_visit_exchanges(server, visit, &wanted);
         ex->reply.status = 200;

@@ -23,6 +23,7 @@ enum { NEW_TOKENS_DEFAULT = 128 };
 
 static const char constrained[] = "output is not constrained here";
 static const char text_only[] = "text only";
+static const char is_sampling[] = "it belongs into sampling_params";
 
 static const struct field_row rows[] = {
     {"text", TOP, FIELD_READ, ""},
@@ -73,6 +74,23 @@ static const struct field_row rows[] = {
     {"data_parallel_rank", TOP, "0", "there is one rank"},
     {"routed_dp_rank", TOP, "0", "there is one rank"},
     {"disagg_prefill_dp_rank", TOP, "0", "there is one rank"},
+
+    /* What would be ignored without a word where it stands. */
+    {"prompt", TOP, "", "use text or input_ids"},
+    {"messages", TOP, "", "use /v1/chat/completions"},
+    {"max_new_tokens", TOP, "", is_sampling},
+    {"max_tokens", TOP, "", "use max_new_tokens in sampling_params"},
+    {"temperature", TOP, "", is_sampling},
+    {"top_p", TOP, "", is_sampling},
+    {"top_k", TOP, "", is_sampling},
+    {"min_p", TOP, "", is_sampling},
+    {"n", TOP, "", is_sampling},
+    {"stop", TOP, "", is_sampling},
+    {"stop_token_ids", TOP, "", is_sampling},
+    {"ignore_eos", TOP, "", is_sampling},
+    {"sampling_seed", TOP, "", is_sampling},
+    {"seed", TOP, "", "use sampling_seed in sampling_params"},
+    {"logprobs", TOP, "", "use return_logprob and top_logprobs_num"},
 
     {"max_new_tokens", SAMPLING, FIELD_READ, ""},
     {"min_new_tokens", SAMPLING, FIELD_READ, ""},

@@ -17,6 +17,11 @@
 #define RENDER (API_CHAT | API_TOKENIZE) /* what reaches a chat template */
 
 static const char constrained[] = "output is not constrained here";
+static const char no_parser[] = "what a model thinks stays in the content";
+static const char no_filter[] = "temperature, top_k, top_p and min_p choose here";
+static const char in_kwargs[] = "a template's own switches go into chat_template_kwargs";
+static const char beside[] = "what it holds stands beside the other fields";
+static const char max_hint[] = "use max_tokens";
 
 static const struct field_row rows[] = {
     {"model", ANY, READ, ""},
@@ -44,7 +49,11 @@ static const struct field_row rows[] = {
     {"logit_bias", BOTH, READ, ""},
     {"logprobs", BOTH, READ, ""},
     {"top_logprobs", API_CHAT, READ, ""},
-    {"rid", BOTH, READ, ""},
+    {"rid", BOTH | API_ABORT, READ, ""},
+    {"abort_all", API_ABORT, READ, ""},
+    {"include_usage", API_STREAM, READ, ""},
+    {"continuous_usage_stats", API_STREAM, READ, ""},
+    {"include_obfuscation", API_STREAM, INERT, ""},
     {"extra_key", BOTH, READ, ""},
     {"cache_salt", BOTH, READ, ""},
     {"priority", BOTH, READ, ""},
@@ -92,7 +101,14 @@ static const struct field_row rows[] = {
     {"input_ids", BOTH, "", "send ids as the prompt of /v1/completions"},
     {"chat_template", RENDER, "",
      "a template is not taken from a request: start the server with --chat-template"},
-    {"reasoning_effort", RENDER, "", "a template's own switches go into chat_template_kwargs"},
+    {"reasoning_effort", RENDER, "", in_kwargs},
+    {"enable_thinking", RENDER, "", in_kwargs},
+    {"thinking", RENDER, "", in_kwargs},
+    {"reasoning", RENDER, "", in_kwargs},
+    {"include_reasoning", API_CHAT, "true", no_parser},
+    {"reasoning_format", API_CHAT, "\"none\"", no_parser},
+    {"thinking_token_budget", BOTH, "", ""},
+    {"thinking_budget_tokens", BOTH, "-1", ""},
     {"echo", API_CHAT, "false", "use /v1/completions"},
     {"add_special_tokens", API_CHAT, "false", "the chat template writes them"},
     {"modalities", API_CHAT, "[\"text\"]", "text only"},
@@ -122,6 +138,36 @@ static const struct field_row rows[] = {
     {"data_parallel_rank", BOTH, "0", "there is one rank"},
     {"routed_dp_rank", BOTH, "0", "there is one rank"},
     {"store", BOTH, "false", "nothing is stored here"},
+
+    /* Words of other servers and of /generate: whoever sends them means one of ours. */
+    {"max_completion_tokens", API_COMPLETIONS, "", max_hint},
+    {"max_new_tokens", BOTH, "", max_hint},
+    {"max_output_tokens", BOTH, "", max_hint},
+    {"n_predict", BOTH, "-1", max_hint},
+    {"min_new_tokens", BOTH, "", "use min_tokens"},
+    {"sampling_seed", BOTH, "", "use seed"},
+    {"sampling_params", BOTH, "", beside},
+    {"extra_body", BOTH, "{}", beside},
+    {"messages", API_COMPLETIONS, "", "use /v1/chat/completions"},
+    {"top_logprobs", API_COMPLETIONS, "", "logprobs is the number of them here"},
+    {"n_probs", BOTH, "0", "use logprobs"},
+    {"logprob_token_ids", BOTH, "", "use token_ids_logprob of /generate"},
+    {"stop_sequences", BOTH, "[]", "use stop"},
+    {"repeat_penalty", BOTH, "1\n1.0", "use repetition_penalty"},
+    {"repeat_last_n", BOTH, "-1", "penalties count the whole text"},
+    {"logits_processors", BOTH, "[]", ""},
+    {"prompt_embeds", BOTH, "", "send a text or ids"},
+    {"mirostat", BOTH, "0", no_filter},
+    {"typical_p", BOTH, "1\n1.0", no_filter},
+    {"tfs_z", BOTH, "1\n1.0", no_filter},
+    {"top_n_sigma", BOTH, "-1\n-1.0", no_filter},
+    {"xtc_probability", BOTH, "0\n0.0", no_filter},
+    {"dry_multiplier", BOTH, "0\n0.0", "use repetition_penalty"},
+    {"dynatemp_range", BOTH, "0\n0.0", no_filter},
+    {"samplers", BOTH, "", no_filter},
+    {"cache_prompt", BOTH, INERT, ""},
+    {"id_slot", BOTH, INERT, ""},
+    {"n_keep", BOTH, INERT, ""},
     {"service_tier", BOTH, "\"auto\"\n\"default\"", ""},
 };
 

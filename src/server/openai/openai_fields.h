@@ -10,7 +10,9 @@ enum api_shape {
     API_COMPLETIONS = 2,
     API_TOKENIZE = 4,
     API_DETOKENIZE = 8,
-    API_GENERATE = 16
+    API_GENERATE = 16,
+    API_STREAM = 32, /* the object stream_options */
+    API_ABORT = 64
 };
 
 extern const struct field_table openai_fields; /* its shapes are API_... bits */

@@ -248,6 +248,18 @@ static enum radish_status read_tool_choice(struct builder *b, yyjson_val *root,
                            "tool_choice must be \"auto\", \"none\", \"required\" or an object");
 }
 
+static enum radish_status check_tool(struct builder *b, yyjson_val *tool, size_t idx) {
+    char path[PATH_BYTES];
+    yyjson_val *type = json_get(tool, "type"), *function = json_get(tool, "function");
+    write_path(path, "tools[%zu]", idx);
+    if (!yyjson_is_obj(function) || (json_is_given(type) && !yyjson_equals_str(type, "function")))
+        return refuse(b, path, "must be {\"type\": \"function\", \"function\": {...}}");
+    yyjson_val *name = json_get(function, "name");
+    if (!yyjson_is_str(name) || !yyjson_get_len(name))
+        return refuse(b, path, "needs a name in its function");
+    return RADISH_OK;
+}
+
 static enum radish_status add_tools(struct builder *b, yyjson_mut_val *out, yyjson_val *root) {
     yyjson_val *tools = json_get(root, "tools"), *documents = json_get(root, "documents"), *tool;
     bool is_hidden = false;
@@ -257,11 +269,7 @@ static enum radish_status add_tools(struct builder *b, yyjson_mut_val *out, yyjs
     RADISH_TRY(read_tool_choice(b, root, &is_hidden));
     if (json_is_given(tools) && !yyjson_is_arr(tools)) return refuse(b, "tools", "must be a list");
     yyjson_arr_foreach(tools, idx, max, tool) {
-        if (!yyjson_is_obj(tool) || !yyjson_is_obj(json_get(tool, "function")))
-            return error_set_field(b->err, RADISH_E_INVALID, "tools",
-                                   "tools[%zu] must be {\"type\": \"function\", \"function\": "
-                                   "{...}}",
-                                   idx);
+        RADISH_TRY(check_tool(b, tool, idx));
     }
     if (yyjson_arr_size(tools) && !is_hidden &&
         !put(b, out, "tools", yyjson_val_mut_copy(b->doc, tools)))

@@ -49,6 +49,9 @@ enum radish_status openai_request_parse(struct openai_request *r, struct exchang
     RADISH_TRY(openai_request_begin(r, ex, err));
     if (shapes == API_TOKENIZE && json_get(r->root, "messages")) shapes |= API_CHAT;
     RADISH_TRY(field_table_check(&openai_fields, r->root, shapes, openai_warn_unknown, ex, err));
+    if (shapes & (API_CHAT | API_COMPLETIONS))
+        RADISH_TRY(field_table_check(&openai_fields, json_get(r->root, "stream_options"),
+                                     API_STREAM, openai_warn_unknown, ex, err));
     return openai_request_check_model(r, ex, err);
 }
 

@@ -228,7 +228,7 @@ static void test_native_words_of_other_servers_are_not_ignored(void **state) {
 static void test_native_unknown_fields_are_reported_wherever_they_are(void **state) {
     (void)state;
     struct parsed p;
-    parse_ok(&p, "{\"text\":\"a\",\"temperature\":1,\"sampling_params\":{\"text\":\"b\",\"x\":1}}");
+    parse_ok(&p, "{\"text\":\"a\",\"temperatur\":1,\"sampling_params\":{\"text\":\"b\",\"x\":1}}");
     assert_int_equal(p.n_unknown, 3);
     release(&p);
     parse_ok(&p, "{\"text\":[\"a\"],\"lora_path\":[null],\"image_data\":[],\"no_logs\":true,"

@@ -113,7 +113,9 @@ static void test_messages_at_fault_are_named(void **state) {
          "\"chat_template\":\"x\"}}",
          "chat_template_kwargs"},
         {"{\"messages\":[{\"role\":\"user\",\"content\":\"\"}],\"tools\":{}}", "tools"},
-        {"{\"messages\":[{\"role\":\"user\",\"content\":\"\"}],\"tools\":[{}]}", "tools"},
+        {"{\"messages\":[{\"role\":\"user\",\"content\":\"\"}],\"tools\":[{}]}", "tools[0]"},
+        {"{\"messages\":[{\"role\":\"user\",\"content\":\"\"}],\"tools\":[{\"function\":{}}]}",
+         "tools[0]"},
         {"{\"messages\":[{\"role\":\"user\",\"content\":\"\"}],\"tool_choice\":\"required\"}",
          "tool_choice"},
         {"{\"messages\":[{\"role\":\"user\",\"content\":\"\"}],\"tool_choice\":{\"type\":"
