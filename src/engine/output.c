@@ -243,7 +243,8 @@ static void send_prompt_tokens(struct radish_engine *engine, struct engine_choic
 }
 
 static void fail_row(struct radish_engine *engine, struct engine_choice *choice) {
-    log_error("engine", "request %llu: the logits hold no finite number",
+    log_error("engine",
+              "request %llu: the logits hold no finite number: is the model's file damaged?",
               (unsigned long long)choice->request->id);
     output_end(engine, choice, RADISH_FINISH_ERROR, RADISH_E_INTERNAL);
 }

@@ -11,7 +11,8 @@
  *   for ids of prompt and output: once per distinct id (SEEN marks it), change its logit
  *   for ids of prompt and output: counts[id] = 0
  *
- *   repetition r:  l > 0 ? l / r : l * r       over prompt and output (Keskar et al. 2019)
+ *   repetition r:  l > 0 ? l / r : l * r       over prompt and output (Keskar et al. 2019); finite,
+ *                                              however small r is
  *   frequency f, presence p:  l -= f * n + (n > 0 ? p : 0)     n = times in output
  *
  * Cost: O(prompt + output) where a penalty is on, O(biases + bans) else. */
@@ -20,6 +21,7 @@
 #include "base/mem.h"
 #include "base/status.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -44,7 +46,7 @@ static void penalise(struct logit_rules *rules, float *logits,
         if (id >= rules->n_vocab || rules->counts[id] & SEEN) continue;
         float n = (float)rules->counts[id], l = logits[id];
         float r = sampling->repetition_penalty;
-        if (r != 1) l = l > 0 ? l / r : l * r;
+        if (r != 1) l = l > 0 ? fminf(l / r, FLT_MAX) : l * r;
         if (n > 0) l -= sampling->frequency_penalty * n + sampling->presence_penalty;
         logits[id] = l;
         rules->counts[id] |= SEEN;

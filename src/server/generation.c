@@ -293,6 +293,8 @@ int generation_failure(const struct generation *g, const char **message_out) {
         *message_out = g->is_streamed && !g->is_too_large
                            ? "the client reads too slowly: too much output is waiting for it"
                            : "the reply is too large to be gathered: stream it, or ask for less";
+    if (g->failure == RADISH_E_INTERNAL)
+        *message_out = "computing this request failed: the server's log says more";
     if (g->failure == RADISH_E_ABORTED) {
         http = 503;
         *message_out = "the server is stopping";

@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "sample/sampler.h"
 
+#include <float.h>
 #include <math.h>
 
 enum { VOCAB = 1000 };
@@ -278,6 +279,22 @@ static void test_penalties_change_what_they_say(void **state) {
     assert_int_equal(sample_id(&args), 1);
 }
 
+static void test_the_smallest_repetition_penalty_leaves_a_finite_row(void **state) {
+    (void)state;
+    for (uint32_t i = 0; i < VOCAB; i++) row[i] = 1;
+    row[7] = row[9] = 5; /* both become the largest number there is */
+    struct radish_sampling sampling = neutral();
+    sampling.repetition_penalty = FLT_TRUE_MIN;
+    const int32_t prompt[] = {9, 7};
+    struct sample_args args = {.sampling = &sampling, .prompt = prompt, .n_prompt = 2};
+    for (args.seed = 0; args.seed < 20; args.seed++) {
+        int32_t id = sample_id(&args);
+        assert_true(id == 7 || id == 9);
+    }
+    sampling.temperature = 0;
+    assert_int_equal(sample_id(&args), 7);
+}
+
 static void test_a_negative_logit_gets_more_negative_by_repetition(void **state) {
     (void)state;
     for (uint32_t i = 0; i < VOCAB; i++) row[i] = -10;
@@ -506,6 +523,7 @@ int main(void) {
         cmocka_unit_test(test_ties_at_the_cut_keep_the_lower_ids),
         cmocka_unit_test(test_temperature_sharpens_and_flattens),
         cmocka_unit_test(test_penalties_change_what_they_say),
+        cmocka_unit_test(test_the_smallest_repetition_penalty_leaves_a_finite_row),
         cmocka_unit_test(test_a_negative_logit_gets_more_negative_by_repetition),
         cmocka_unit_test(test_counts_do_not_leak_into_the_next_row),
         cmocka_unit_test(test_logit_bias_forces_and_bans_and_banned_ids_never_come),
