@@ -48,10 +48,7 @@ static enum radish_status read_numbers(yyjson_val *root, struct radish_sampling 
 
     int64_t top_k = s->top_k;
     RADISH_TRY(json_get_i64(root, "top_k", -1, INT32_MAX, &top_k, err));
-    if (!top_k)
-        return error_set_field(err, RADISH_E_INVALID, "top_k",
-                               "top_k must be -1 (all) or at least 1");
-    s->top_k = (int32_t)top_k;
+    s->top_k = top_k ? (int32_t)top_k : -1; /* 0 is what vLLM's and llama.cpp's clients send. */
     return RADISH_OK;
 }
 
@@ -65,7 +62,7 @@ static enum radish_status read_seed(yyjson_val *root, const char *name, struct r
         int64_t value = 0;
         RADISH_TRY(json_read_i64(seed, name, INT64_MIN, INT64_MAX, &value, err));
         s->seed = (uint64_t)value;
-        s->has_seed = true;
+        s->has_seed = value != -1; /* By which vLLM's and llama.cpp's clients mean none. */
     }
     return RADISH_OK;
 }

@@ -6,7 +6,7 @@ NUMBERS = {
     # field: values that are refused by both endpoints
     "temperature": [-0.01, -1, 1e39],
     "top_p": [0, -0.5, 1.0001, 1e-60],
-    "top_k": [0, -2, 1.5],
+    "top_k": [-2, 1.5],
     "min_p": [-0.01, 1.01],
     "repetition_penalty": [0, -1, 2.01],
     "presence_penalty": [-2.01, 2.01],

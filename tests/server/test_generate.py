@@ -338,7 +338,7 @@ def test_what_does_not_fit_the_prompts_is_refused_by_name(server):
 
 
 NUMBERS = {
-    "temperature": [-1, "1", 1e39], "top_p": [0, 1.1], "top_k": [0, -2, 1.5], "min_p": [-0.1, 1.1],
+    "temperature": [-1, "1", 1e39], "top_p": [0, 1.1], "top_k": [-2, 1.5], "min_p": [-0.1, 1.1],
     "repetition_penalty": [0, 2.1], "presence_penalty": [2.1], "frequency_penalty": [-2.1], "n": [0, 129, True],
     "max_new_tokens": [-1, 1.5, "1"], "min_new_tokens": [-1, 9], "sampling_seed": [1.5, "a"],
     "stop": [5, [""], ["a"] * 17, "a" * 257], "stop_token_ids": [[-1], [1] * 65, 5], "logit_bias": [5, {"a": 1}, {"1": 101}],

@@ -237,6 +237,10 @@ def test_seeds(server):
     assert ask(seed=2**63 - 1) == ask(seed=2**63 - 1) and ask(seed=-3) == ask(seed=-3)
     assert len({ask(seed=seed) for seed in range(5)}) == 5
     assert len({ask() for _ in range(5)}) == 5
+    assert len({ask(seed=-1) for _ in range(5)}) == 5
+    assert len({client.completions.create(
+        model="any", prompt="Hello", max_tokens=1, temperature=9, seed=seed, extra_body={"top_k": 0}
+    ).choices[0].text for seed in range(30)}) > 10
 
 
 def test_seeded_text_is_the_same_alone_and_under_load(server):
