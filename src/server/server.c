@@ -110,18 +110,20 @@ static void note_address(struct server *server, int fd) {
         log_warn("server", "%s is open to everybody who reaches it: set --api-key", server->url);
 }
 
-static int bind_address(const struct addrinfo *address) {
+/* backlog 0: bound only. */
+static int bind_address(const struct addrinfo *address, int backlog) {
     int on = 1, fd = socket(address->ai_family, SOCK_STREAM, 0);
     if (fd < 0) return -1;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (!bind(fd, address->ai_addr, address->ai_addrlen) && !listen(fd, BACKLOG)) return fd;
+    bool is_bound = !bind(fd, address->ai_addr, address->ai_addrlen);
+    if (is_bound && (!backlog || !listen(fd, backlog))) return fd;
     int why = errno;
     close(fd);
     errno = why;
     return -1;
 }
 
-static enum radish_status open_listener(const struct server_options *o, int *fd_out,
+static enum radish_status open_listener(const struct server_options *o, int backlog, int *fd_out,
                                         struct radish_error *err) {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *found = NULL;
     char port[8];
@@ -131,7 +133,8 @@ static enum radish_status open_listener(const struct server_options *o, int *fd_
         return error_set_field(err, RADISH_E_INVALID, "--host", "cannot listen on %s: %s", o->host,
                                gai_strerror(why));
     *fd_out = -1;
-    for (struct addrinfo *a = found; a && *fd_out < 0; a = a->ai_next) *fd_out = bind_address(a);
+    for (struct addrinfo *a = found; a && *fd_out < 0; a = a->ai_next)
+        *fd_out = bind_address(a, backlog);
     int error = errno;
     freeaddrinfo(found);
     if (*fd_out >= 0) return RADISH_OK;
@@ -214,7 +217,10 @@ enum radish_status server_check(const struct server_options *options, struct rad
     if (o.served_model_name && !*o.served_model_name)
         return error_set_field(err, RADISH_E_INVALID, "--served-model-name",
                                "--served-model-name must not be empty");
+    int fd = -1;
     enum radish_status status = open_access(&o, &keys, &origins, &tls, err);
+    if (!status) status = open_listener(&o, /*backlog=*/0, &fd, err);
+    if (fd >= 0) close(fd);
     api_keys_deinit(&keys);
     origins_deinit(&origins);
     tls_files_deinit(&tls);
@@ -266,7 +272,7 @@ static enum radish_status open_parts(struct server *server, struct radish_error 
     RADISH_TRY(peers_open(o->receive_seconds, o->connection_seconds, &server->peers, err));
     RADISH_TRY(prepare_open(o->n_prepare_threads, &server->prepare, err));
     RADISH_TRY(prepare_open(WAITING_THREADS, &server->waiting, err));
-    RADISH_TRY(open_listener(o, &fd, err));
+    RADISH_TRY(open_listener(o, BACKLOG, &fd, err));
     note_address(server, fd);
     return start_daemon(server, fd, err);
 }

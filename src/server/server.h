@@ -52,8 +52,8 @@ struct server_options {
                                      streamed, and a second more for each 16 KiB of it */
 };
 
-/* Whether server_open() would take keys, origins and files of TLS: to be asked before the weights
- * are loaded. E_INVALID, E_IO. */
+/* Whether server_open() would take keys, origins, files of TLS and the address: to be asked before
+ * the weights are loaded. E_INVALID, E_IO. */
 enum radish_status server_check(const struct server_options *options,
                                 struct radish_error *err) RADISH_CHECK_RESULT;
 
