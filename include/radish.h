@@ -202,7 +202,7 @@ struct radish_engine_options {
     enum radish_precision precision; /* [fast] */
     enum radish_kv_dtype kv_dtype;   /* [auto: f32 in exact, bf16 for bf16 models, else f16] */
     /* [none: as the file has them] what weights in f32, f16 or bf16 become while they are loaded:
-     * q8_0, q6_k, q5_k, q5_1, q5_0, q4_k, q4_1 or q4_0. */
+     * q8_0, q6_k, q5_k, q5_1, q5_0, q4_k, q4_1 or q4_0; "none" as NULL. */
     const char *quantization;
     const char
         *kernels[RADISH_KERNEL_OVERRIDES_MAX]; /* "OP=VARIANT", as --kernel; n_kernels of them */

@@ -50,8 +50,8 @@ struct args_numbers {
 struct args_bench {
     struct args_numbers batch_sizes, input_lens, output_lens;
     const char *run_name, *result_path, *prompt_path;
-    uint32_t log_decode_step, cut_len;
-    bool checks; /* --correctness-test */
+    uint32_t log_decode_step, cut_len; /* 0: not given */
+    bool checks;                       /* --correctness-test */
 
     struct args_list urls, labels;
     const char *api_key, *model_name, *trace_path, *extra_body;
@@ -107,7 +107,7 @@ struct args {
 
     /* tokenize, detokenize, render, run, inspect, logits, bench */
     bool json, jsonl, special, skip_special;
-    uint64_t n_nodes_max;   /* bench radix */
+    uint64_t n_nodes_max;   /* bench radix; 0: not given */
     const char *op, *dtype; /* bench kernels; NULL: all operations, the usual types */
     const char *beside;     /* bench kernels: "onednn" or NULL */
     bool csv;               /* bench kernels */

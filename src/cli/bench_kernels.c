@@ -143,7 +143,7 @@ static void append_text(struct buf *line, const struct kernel_bench *b,
                         const struct kernel_figure *f, const double shown[4]) {
     const char *kernel = find_kernel(b, f), *variant = strstr(kernel, "__");
     buf_printf(line,
-               "%-9s %-18s %-5s %5u %12.0f ns %11.0f B %8.2f GB/s %6.1f %% %9.2f GOP/s %5.1f %%  "
+               "%-13s %-18s %-5s %5u %12.0f ns %11.0f B %8.2f GB/s %6.1f %% %9.2f GOP/s %5.1f %%  "
                "%-10s",
                f->op, f->shape, f->dtype, f->n_rows, f->ns, f->bytes, shown[0], shown[1], shown[2],
                shown[3], variant ? variant + 2 : kernel);
@@ -213,6 +213,12 @@ static int check_dtype(const struct command *command, const struct args *args) {
     if (!is_known)
         return args_refuse(command, "--dtype %.40s: must be one of %s", args->dtype,
                            dtype_readable_names());
+    if (args->op && !strcmp(args->op, "prepare") &&
+        (!strcasecmp(args->dtype, "F32") || !strcasecmp(args->dtype, "F16")))
+        return args_refuse(command,
+                           "--dtype %.40s: prepare is measured for BF16 and quantised "
+                           "weights; others multiply rows as they are",
+                           args->dtype);
     if (!args->op || !strncmp(args->op, "matmul", 6) || !strcmp(args->op, "embed") ||
         !strcmp(args->op, "prepare"))
         return -1;
@@ -245,7 +251,7 @@ int bench_kernels(const struct args *args) {
     if (registry_init(&b.registry, KERNEL_FAMILY_CPU, options.kernels, options.n_kernels, &err) !=
             RADISH_OK ||
         device_open("cpu", &options, &b.device, &err) != RADISH_OK)
-        return command_fail_error("--kernel", &err);
+        return command_fail_open("", &err);
     if (b.device->ops->scratch_reserve(b.device, ROWS_MAX, FFN, KV_LEN_MAX, &err) == RADISH_OK) {
         b.read_gbs = peak_read_gbs(b.device);
         peak_measure(b.device, b.peak);

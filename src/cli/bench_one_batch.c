@@ -24,7 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WARMUP_OUTPUT_MAX = 32, DECODE_LINES = 5, SHOWN_LOGITS = 6 };
+enum { WARMUP_OUTPUT_MAX = 32, DECODE_LINES = 5, SHOWN_LOGITS = 6, CUT_USUAL = 4 };
 
 /* Of one combination. */
 struct figures {
@@ -211,8 +211,8 @@ static int show_answers(struct one_batch *o) {
 }
 
 static int compare_parts(struct one_batch *o, float *in_parts, size_t n) {
-    uint32_t cut = o->args->bench.cut_len;
-    int rc = prefill_in_parts(o, cut);
+    const uint32_t cut = o->args->bench.cut_len;
+    int rc = prefill_in_parts(o, cut ? cut : CUT_USUAL);
     if (rc < 0) memcpy(in_parts, o->kept_logits, n * sizeof *in_parts);
     if (rc < 0) rc = prefill_at_once(o);
     if (rc >= 0) return rc;
@@ -265,13 +265,26 @@ static int measure(struct one_batch *o) {
     return rc < 0 ? run_all(o) : rc;
 }
 
-int cmd_bench_one_batch(struct args *args) {
+/* Flags that would have no effect beside others. -1, or an exit status after a message. */
+static int check_flags(const struct args *args) {
     const struct command *command = command_by_bit(COMMAND_BENCH_ONE_BATCH);
-    struct one_batch o;
-    if (args->bench.checks && (args->json || args->bench.result_path))
+    const struct args_bench *b = &args->bench;
+    if (b->checks && (args->json || b->result_path))
         return args_refuse(command, "--correctness-test has no figures: not with --json or "
                                     "--result-filename");
-    int rc = one_batch_open(&o, args);
+    if (b->log_decode_step && (b->checks || args->json))
+        return args_refuse(command, "--log-decode-step is about the lines for people: not with "
+                                    "--json or --correctness-test");
+    if (b->cut_len && !b->checks)
+        return args_refuse(command, "--cut-len is a part of --correctness-test, which is missing");
+    return -1;
+}
+
+int cmd_bench_one_batch(struct args *args) {
+    struct one_batch o;
+    int rc = check_flags(args);
+    if (rc >= 0) return rc;
+    rc = one_batch_open(&o, args);
     if (rc < 0 && args->bench.prompt_path) rc = one_batch_add_file(&o, args->bench.prompt_path);
     if (rc < 0) rc = args->bench.checks ? check_correctness(&o) : measure(&o);
     one_batch_close(&o);

@@ -25,6 +25,7 @@ enum {
     SCATTER = 131072, /* slots among which those of the long sequence are scattered */
     ROUND = 500,      /* leaves inserted, evicted in one run */
     RUNS = 21,
+    NODES_USUAL = 1000000,
     LONG_TOKEN = 1 << 24, /* where token ids of the long sequence begin */
 };
 
@@ -213,9 +214,10 @@ int bench_radix(const struct args *args) {
     struct bench b = {.json = args->json,
                       .tokens = calloc(LONG + NEW, sizeof *b.tokens),
                       .slots = calloc(SCATTER, sizeof *b.slots)};
+    const uint64_t n_nodes_max = args->n_nodes_max ? args->n_nodes_max : NODES_USUAL;
     int rc = b.tokens && b.slots ? -1 : command_fail("out of memory");
     for (int32_t i = 0; rc < 0 && i < LONG + NEW; i++) b.tokens[i] = LONG_TOKEN + i % 5000;
-    for (uint64_t n = 1000; rc < 0 && n <= args->n_nodes_max; n *= 10) rc = run_size(&b, n);
+    for (uint64_t n = 1000; rc < 0 && n <= n_nodes_max; n *= 10) rc = run_size(&b, n);
     free(b.tokens);
     free(b.slots);
     return rc;

@@ -9,16 +9,11 @@ int cmd_info(struct args *args) {
     struct radish_model *model = NULL;
     struct radish_error err = {0};
     char *text = NULL;
-    int rc = command_check_engine(args);
-    if (rc < 0 && args->model) rc = command_open_model(args, &model);
+    int rc = args->model ? command_open_model(args, &model) : -1;
     if (rc < 0) {
         enum radish_status status = radish_info_text(model, &args->engine, &text, &err);
-        if (status == RADISH_OK) {
-            rc = command_write(text, strlen(text));
-        } else {
-            command_fail_error(args->model ? args->model : "", &err);
-            rc = status == RADISH_E_INVALID ? EXIT_USAGE : EXIT_FAILED;
-        }
+        rc = status == RADISH_OK ? command_write(text, strlen(text))
+                                 : command_fail_open(args->model ? args->model : "", &err);
     }
     radish_free(text);
     radish_model_close(model);

@@ -37,6 +37,13 @@ int command_fail_error(const char *about, const struct radish_error *err) {
     return EXIT_FAILED;
 }
 
+int command_fail_open(const char *about, const struct radish_error *err) {
+    const bool is_flag = !strncmp(err->field, "--", 2);
+    command_fail_error(is_flag ? err->field : about, err);
+    const bool is_usage = err->status == RADISH_E_INVALID || !strcmp(err->field, "--kernel");
+    return is_usage ? EXIT_USAGE : EXIT_FAILED;
+}
+
 int command_open_model(const struct args *args, struct radish_model **model_out) {
     struct radish_error err = {0};
     struct radish_model_options options = {0};
@@ -76,17 +83,6 @@ static void draw_progress(void *user, uint64_t done, uint64_t total) {
     progress->shown = true;
 }
 
-int command_check_engine(const struct args *args) {
-    struct radish_error err = {0};
-    char *report = NULL;
-    if (!args->engine.n_kernels) return -1;
-    enum radish_status status = radish_info_text(NULL, &args->engine, &report, &err);
-    radish_free(report);
-    if (status == RADISH_OK) return -1;
-    command_fail_error("--kernel", &err);
-    return EXIT_USAGE;
-}
-
 void command_show_misses(const struct args *args) {
     if (args->engine.explains_misses && args->log_level == RADISH_LOG_WARN)
         radish_log_set_level(RADISH_LOG_INFO);
@@ -96,8 +92,6 @@ int command_open_engine(struct args *args, struct radish_model *model,
                         struct radish_engine **engine_out) {
     struct radish_error err = {0};
     struct progress progress = {0};
-    int rc = command_check_engine(args);
-    if (rc >= 0) return rc;
     if (isatty(STDERR_FILENO)) {
         args->engine.on_progress = draw_progress;
         args->engine.progress_user = &progress;
@@ -107,8 +101,7 @@ int command_open_engine(struct args *args, struct radish_model *model,
     args->engine.on_progress = NULL;
     args->engine.progress_user = NULL;
     if (status == RADISH_OK) return -1;
-    command_fail_error(args->model, &err);
-    return status == RADISH_E_INVALID ? EXIT_USAGE : EXIT_FAILED;
+    return command_fail_open(args->model, &err);
 }
 
 /* ---- stdin and stdout ---- */

@@ -35,12 +35,12 @@ int command_fail(const char *fmt, ...) RADISH_PRINTF(1, 2);
 /* The same for an error of the library, behind what it is about ("" = nothing). */
 int command_fail_error(const char *about, const struct radish_error *err);
 
+/* The same for a device or an engine that could not be opened; a flag that the error names stands
+ * for `about`. EXIT_USAGE where what was typed is wrong, as only they can judge it (--kernel). */
+int command_fail_open(const char *about, const struct radish_error *err);
+
 /* Opens args->model with --chat-template. -1, or an exit status after a message. */
 int command_open_model(const struct args *args, struct radish_model **model_out);
-
-/* Whether the engine takes the flags that only it can judge (--kernel), apart from any model. -1,
- * or EXIT_USAGE after a message. */
-int command_check_engine(const struct args *args);
 
 /* --explain-miss of a command that is quiet by default: what it says is shown. */
 void command_show_misses(const struct args *args);

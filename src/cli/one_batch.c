@@ -38,9 +38,13 @@ static int make_plan(struct one_batch *o) {
     if (o->options.context_tokens && o->options.context_tokens < o->tokens_max)
         return command_fail("%u tokens of input and output need a longer --context-length than %u",
                             o->tokens_max, o->options.context_tokens);
-    o->options.context_tokens = o->tokens_max;
+    if (!o->options.context_tokens) o->options.context_tokens = o->tokens_max;
     o->options.requests_running_max = o->seqs_max;
-    if (!is_given) o->options.kv_tokens_max = need > floor ? need : floor;
+    if (!is_given) {
+        const uint64_t context = slots_of(o, o->options.context_tokens);
+        o->options.kv_tokens_max = need > context ? need : context;
+        if (o->options.kv_tokens_max < floor) o->options.kv_tokens_max = floor;
+    }
     enum radish_status status =
         plan_make(o->model, o->device, &o->options, machine.memory_available_bytes, &o->plan, &err);
     if (status == RADISH_OK && o->plan.n_usable >= need) return -1;
@@ -50,10 +54,14 @@ static int make_plan(struct one_batch *o) {
                             o->seqs_max, o->tokens_max, (unsigned long long)need, o->plan.n_usable,
                             args->engine.kv_tokens_max ? "max-total-tokens"
                                                        : "mem-fraction-static");
-    if (!is_given && status == RADISH_E_NOMEM)
-        return command_fail("a batch of %u with %u tokens each needs %llu slots: %s", o->seqs_max,
-                            o->tokens_max, (unsigned long long)need, err.msg);
-    return command_fail_error(args->model, &err);
+    if (is_given || strcmp(err.field, "max-total-tokens") != 0)
+        return command_fail_error(args->model, &err);
+    /* What to lower is said here: the size of the pool was not given. */
+    const char *advice = strrchr(err.msg, ':');
+    return command_fail("a batch of %u with %u tokens each: %.*s: make the batch or its lengths "
+                        "smaller",
+                        o->seqs_max, o->tokens_max,
+                        advice ? (int)(advice - err.msg) : (int)strlen(err.msg), err.msg);
 }
 
 static bool make_buffers(struct one_batch *o) {
@@ -80,8 +88,7 @@ static bool make_buffers(struct one_batch *o) {
 int one_batch_open(struct one_batch *o, struct args *args) {
     struct radish_error err = {0};
     *o = (struct one_batch){.args = args};
-    int rc = command_check_engine(args);
-    if (rc < 0) rc = command_open_model(args, &o->model);
+    int rc = command_open_model(args, &o->model);
     if (rc >= 0) return rc;
     if (plan_options(&args->engine, &o->options, &err) == RADISH_OK) return -1;
     command_fail_error("", &err);
@@ -99,7 +106,7 @@ int one_batch_load(struct one_batch *o, uint32_t seqs_max, uint32_t tokens_max) 
                                     .huge_pages = o->options.huge_pages,
                                     .numa = o->options.numa};
     if (device_open(o->options.device, &device, &o->device, &err) != RADISH_OK)
-        return command_fail_error("", &err);
+        return command_fail_open("", &err);
     int rc = make_plan(o);
     if (rc >= 0) return rc;
     const struct model_config *config = &o->model->config;

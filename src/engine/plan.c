@@ -137,6 +137,7 @@ enum radish_status plan_options(const struct radish_engine_options *given,
     options.schedule_policy = schedule_names[policies.policy]; /* those of the caller may go */
     options.eviction_policy = eviction_names[policies.kv.policy];
     struct weights_options weights;
+    if (options.quantization && !strcmp(options.quantization, "none")) options.quantization = NULL;
     RADISH_TRY(read_quantization(options.quantization, &weights, err));
     if (options.quantization) options.quantization = quantise_type_name(weights.quant_dtype);
     if (options.shadow_check && options.is_cache_off)

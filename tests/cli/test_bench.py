@@ -107,7 +107,18 @@ def test_bench_kernels_refuses_types_that_it_would_not_measure(refused):
     assert "one of them" in refused("bench", "kernels", "--json", "--csv")
     assert "must be one of F32, F16" in refused("bench", "kernels", "--dtype", "q9")
     assert "rmsnorm is measured in F32" in refused("bench", "kernels", "--op", "rmsnorm", "--dtype", "q8_0")
+    assert "prepare is measured for BF16" in refused("bench", "kernels", "--op", "prepare", "--dtype", "f16")
     assert "--op is one of" in refused("bench", "kernels", "--op", "softmax")
+
+
+def test_bench_kernels_refuses_a_kernel_that_is_not_there_as_wrong_usage(refused):
+    assert refused("bench", "kernels", "--kernel", "matmul=nonsense").startswith("radish: --kernel: matmul=nonsense: there is no such")
+
+
+@pytest.mark.parametrize("name, flags", [("radix", ["--op", "matmul"]), ("radix", ["--csv"]), ("sched", ["--dtype", "f16"]), ("sched", ["--threads", "2"]),
+                                         ("radix", ["--kernel", "matmul=ref"]), ("sched", ["--nodes", "1000"]), ("kernels", ["--nodes", "1000"])])
+def test_bench_refuses_flags_of_another_benchmark(refused, name, flags):
+    assert f"{flags[0]} is no flag of 'radish bench {name}'" in refused("bench", name, *flags)
 
 
 def test_bench_names_its_benchmarks_when_asked_for_none_or_another(refused):
@@ -170,12 +181,15 @@ def test_bench_one_batch_takes_prompts_from_a_file(ok, llama, tmp_path):
 def test_bench_one_batch_says_what_does_not_fit(failed, refused, llama):
     assert "needs 1120 slots, but the KV pool has 512" in failed(
         "bench", "one-batch", llama, "--batch-size", "40", "--input-len", "20", "--output-len", "8", "--max-total-tokens", "512")
-    assert "GB" in failed("bench", "one-batch", llama, "--batch-size", "4000", "--input-len", "2000000")
+    line = failed("bench", "one-batch", llama, "--batch-size", "4000", "--input-len", "2000000")
+    assert "GB" in line and "lengths smaller" in line and "--max-total-tokens" not in line # which nobody gave
     assert "--context-length than 64" in failed("bench", "one-batch", llama, "--input-len", "100", "--context-length", "64")
     assert "wants a whole number, not 'x'" in refused("bench", "one-batch", llama, "--batch-size", "1,x")
     assert "from 1 to" in refused("bench", "one-batch", llama, "--batch-size", "1,0")
     assert "wants a whole number, not ''" in refused("bench", "one-batch", llama, "--input-len", "")
     assert "not with --json" in refused("bench", "one-batch", llama, "--correctness-test", "--json")
+    assert "not with --json" in refused("bench", "one-batch", llama, "--log-decode-step", "2", "--json")
+    assert "--correctness-test, which is missing" in refused("bench", "one-batch", llama, "--cut-len", "2")
     assert "MODEL is missing" in refused("bench", "one-batch")
 
 

@@ -19,6 +19,7 @@ def weights_of(ok, model, *flags):
 def test_info_shows_what_weights_become(ok, llama):
     quantization, plain = weights_of(ok, llama)
     assert quantization == "none" and "BF16" in plain and "Q4_0" not in plain
+    assert weights_of(ok, llama, "--quantization", "none") == (quantization, plain)
     quantization, sizes = weights_of(ok, llama, "--quantization", "q4_0")
     assert quantization == "q4_0" and "BF16" not in sizes and sizes["Q4_0"] > 0 and sizes["Q8_0"] > 0
     assert sum(sizes.values()) < 0.45 * sum(plain.values())

@@ -98,7 +98,7 @@ def test_a_flag_of_another_command_says_whose_it_is(refused):
 def test_quantization_is_a_flag_of_all_that_load(refused, command):
     what = ["bench", "one-batch"] if command == "bench" else [command]
     line = refused(*what, "MODEL", "--quantization", "awq")
-    assert "--quantization is one of q8_0|q6_k|q5_k|q5_1|q5_0|q4_k|q4_1|q4_0, not 'awq'" in line
+    assert "--quantization is one of none|q8_0|q6_k|q5_k|q5_1|q5_0|q4_k|q4_1|q4_0, not 'awq'" in line
 
 
 @pytest.mark.parametrize("command", [c for c in COMMANDS if c not in ("info", "render", "bench", "list")])
@@ -114,6 +114,7 @@ def test_a_missing_model_is_said(refused, command):
     (["serve", "M", "--port", ""], "--port wants a whole number, not ''"),
     (["serve", "M", "--port"], "--port wants a value"),
     (["serve", "M", "--threads", "0"], "--threads wants a number from 1 to"),
+    (["run", "M", "-p", "x", "--threads", "513"], "--threads wants a number from 1 to 512, not 513"),
     (["serve", "M", "--threads", "99999999999999999999999"], "--threads wants a number from 1 to"),
     (["serve", "M", "--mem-fraction-static", "1.5"], "--mem-fraction-static wants a number from"),
     (["serve", "M", "--mem-fraction-static", "nan"], "--mem-fraction-static wants a number"),
@@ -158,7 +159,16 @@ def test_a_bad_value_is_refused_with_its_bounds(refused, arguments, says):
 
 def test_an_unknown_kernel_is_wrong_usage(radish, llama):
     done = radish("run", llama, "-p", "x", "--kernel", "nonsense=ref")
-    assert done.returncode == 2 and b"nonsense" in done.stderr
+    assert done.returncode == 2 and done.stderr.startswith(b"radish: --kernel: nonsense=ref: must be OP=VARIANT")
+
+
+def test_the_most_threads_that_a_flag_takes_can_be_had(ok, llama):
+    assert re.search(r"threads +512\n", ok("info", "--threads", "512"))
+
+
+def test_a_forced_kernel_is_told_once(radish, llama):
+    done = radish("run", llama, "-p", "x", "-n", "1", "--kernel", "matmul=ref", "--log-level", "info")
+    assert done.stderr.count(b"Custom RoPE kernel") == 1
 
 
 def test_a_full_stdout_is_a_failure(radish):

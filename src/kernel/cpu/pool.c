@@ -263,8 +263,8 @@ enum radish_status pool_create(uint32_t n_threads, struct pool **pool_out,
                                struct radish_error *err) {
     *pool_out = NULL;
     if (n_threads < 1 || n_threads > POOL_THREADS_MAX)
-        return error_set_field(err, RADISH_E_INVALID, "--threads", "%u: must be 1 to %d", n_threads,
-                               POOL_THREADS_MAX);
+        return error_set_field(err, RADISH_E_INVALID, "--threads", "--threads %u: must be 1 to %d",
+                               n_threads, POOL_THREADS_MAX);
     struct pool *p = calloc(1, sizeof *p);
     if (!p) return error_nomem(err);
     p->workers = calloc(n_threads, sizeof *p->workers);
