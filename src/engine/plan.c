@@ -225,6 +225,7 @@ static enum radish_status plan_slots(struct engine_plan *plan, struct radish_err
         double bytes = (double)left * options->mem_fraction_static;
         n_wanted = (uint64_t)(bytes / (double)plan->kv_slot_bytes);
         uint64_t n_max = (uint64_t)POOL_CONTEXTS * plan->runner.context_tokens;
+        if (n_max < KV_POOL_USABLE_MIN + page) n_max = KV_POOL_USABLE_MIN + page;
         if (n_wanted > n_max) n_wanted = n_max;
         if (n_wanted > INT32_MAX / 2) n_wanted = INT32_MAX / 2;
         n_usable = n_wanted / page * page;
@@ -245,6 +246,9 @@ static enum radish_status plan_slots(struct engine_plan *plan, struct radish_err
 
 static enum radish_status check_context(const struct engine_plan *plan, struct radish_error *err) {
     uint32_t asked = plan->options.context_tokens;
+    if (asked == 1)
+        return error_set_field(err, RADISH_E_INVALID, "context-length",
+                               "--context-length 1 has no room for a prompt and an answer");
     if (asked <= plan->n_usable) return RADISH_OK;
     return error_set_field(
         err, RADISH_E_NOMEM, "context-length",

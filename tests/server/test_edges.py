@@ -494,7 +494,7 @@ def test_connections_past_the_limit_get_503_and_health_still_answers(start):
 
 
 @pytest.mark.parametrize("flags, says", [
-    (["--context-length", "1"], "at least 256 are needed"), (["--max-total-tokens", "1"], "--max-total-tokens"),
+    (["--context-length", "1"], "--context-length 1"), (["--max-total-tokens", "1"], "--max-total-tokens"),
     (["--max-connections", "0"], "--max-connections"), (["--receive-timeout", "0"], "--receive-timeout"),
     (["--page-size", "65536"], "--page-size"), (["--served-model-name", ""], "--served-model-name"),
 ])
@@ -503,6 +503,13 @@ def test_silly_sizes_are_one_clear_line(flags, says):
                           capture_output=True, text=True, timeout=60)
     lines = done.stderr.splitlines()
     assert done.returncode in (1, 2) and says in lines[-1] and lines[-1].startswith("radish: "), done.stderr
+
+
+def test_a_context_of_a_few_tokens_is_served(start):
+    server = start("--context-length", "4")
+    answer = server.post("/generate", {"input_ids": [5, 6, 7]}).json()
+    assert answer["meta_info"]["finish_reason"] == {"type": "length", "length": 1}
+    assert server.post("/generate", {"input_ids": [5, 6, 7, 8]}).error()["code"] == "context_length_exceeded"
 
 
 # ---- keys ----
