@@ -274,7 +274,7 @@ void registry_print(const struct registry *r, struct buf *out) {
         for (uint32_t f = 0; f < (has_formats(op) ? N_FORMATS : 1); f++) {
             const struct kernel_row *row = registry_find(r, op, 1u << f, NULL, why, sizeof why);
             if (!row) continue;
-            buf_printf(out, "%-14s %-5s %-28s bits %-8s ", op_names[op],
+            buf_printf(out, "%-14s %-5s %-35s bits %-8s ", op_names[op],
                        has_formats(op) ? format_names[f] : "any", row->name, row->bit_class);
             print_reason(r, row, f, out);
             buf_append_char(out, '\n');

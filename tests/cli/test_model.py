@@ -1,5 +1,5 @@
 """run, logits, inspect, info: the engine from the command line, on models with known answers."""
-import json, math, struct
+import json, math, platform, shutil, struct, subprocess
 
 import pytest
 
@@ -87,6 +87,21 @@ def test_the_log_tells_whether_the_fused_rope_kernel_is_in_use(radish, llama):
     if has_vector_kernels(radish):
         assert "Custom RoPE kernel enabled: kv_f32_rope_kv_store__avx" in log()
     assert "Custom RoPE kernel enabled" not in log("--kernel", "rope_kv_store=ref")
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64" or not shutil.which("qemu-x86_64"), reason="needs x86 and qemu-x86_64 (package qemu-user)")
+def test_below_avx2_the_plain_kernels_run_with_a_warning(radish, llama):
+    with open(radish.program, "rb") as program:
+        bits = program.read()
+    if b"__asan_init" in bits or b"__tsan_init" in bits:
+        pytest.skip("a sanitizer's memory is too large for qemu")
+    flags = ["run", llama, "-p", "The sky", "-n", "2", "--temperature", "0", "--json", "--threads", "1", "--max-total-tokens", "300", "--log-level", "info"]
+    old = subprocess.run(["qemu-x86_64", "-cpu", "Nehalem", radish.program, *map(str, flags)], capture_output=True, timeout=120, check=True)
+    new = radish(*flags, "--kernel", "matmul=ref")
+    log = old.stderr.decode()
+    assert "WARN kernel: this processor has neither AVX2 nor NEON: the plain C kernels are slow" in log and "Custom RoPE kernel not in use" in log
+    assert "matmul=f32_f32_matmul__ref," in log and "__avx" not in log
+    assert b"neither AVX2" not in new.stderr and json.loads(old.stdout)["ids"] == json.loads(new.stdout)["ids"]
 
 
 def test_logits_refuse_an_id_that_the_model_lacks(radish, llama, tmp_path):
