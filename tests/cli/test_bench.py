@@ -1,5 +1,5 @@
 """radish bench: figures as a table, or as JSON lines."""
-import contextlib, csv, json, os, re, signal, subprocess
+import contextlib, csv, json, os, re, shutil, signal, subprocess
 
 import pytest
 
@@ -176,6 +176,18 @@ def test_bench_one_batch_takes_prompts_from_a_file(ok, llama, tmp_path):
     assert "one two three" in text and "four five" in text and text.count("== Prompt") == 2
     assert ok("bench", "one-batch", llama, "--prompt-filename", prompts, "--batch-size", "3", "--input-len", "30", "--output-len", "2",
               "--json").count("\n") == 1
+
+
+def test_bench_one_batch_computes_as_a_server_of_that_context_length(ok, llama, tmp_path):
+    shutil.copytree(llama, tmp_path / "long")
+    config = json.loads((llama / "config.json").read_text())
+    pairs = config["head_dim"] // 2
+    config["rope_parameters"] |= {"rope_type": "longrope", "original_max_position_embeddings": 64,
+                                  "short_factor": [1.0] * pairs, "long_factor": [4.0] * pairs}
+    (tmp_path / "long/config.json").write_text(json.dumps(config))
+    test = ["bench", "one-batch", tmp_path / "long", "--correctness-test", "--output-len", "2"]
+    short, long = ok(*test, "--context-length", "60"), ok(*test, "--context-length", "500")
+    assert short == ok(*test) and short != long
 
 
 def test_bench_one_batch_says_what_does_not_fit(failed, refused, llama):
