@@ -101,7 +101,7 @@ static int stream(struct chat *chat, const struct radish_request *request, struc
         generate_result(g, &chat->last);
         chat->has_last = true;
         if (chat->last.finish == RADISH_FINISH_ERROR)
-            rc = command_fail("%s", radish_status_sentence(chat->last.status));
+            rc = command_fail("%s", generate_failure(&chat->last));
         else
             rc = command_write("\n", 1);
     }

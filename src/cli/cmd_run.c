@@ -59,7 +59,7 @@ static int run(const struct args *args, struct radish_engine *engine,
     if (rc < 0) {
         generate_result(g, &result);
         if (result.finish == RADISH_FINISH_ERROR || result.finish == RADISH_FINISH_ABORT)
-            rc = command_fail("%s", radish_status_sentence(result.status));
+            rc = command_fail("%s", generate_failure(&result));
         else
             rc = args->json ? print_json(&text, &result) : command_write("\n", 1);
     }

@@ -142,6 +142,12 @@ const char *generate_finish_name(enum radish_finish finish) {
     return (unsigned)finish < sizeof names / sizeof *names ? names[finish] : "error";
 }
 
+const char *generate_failure(const struct generate_result *result) {
+    return result->status == RADISH_E_INTERNAL
+               ? "computing the answer failed: the error in the log says why"
+               : radish_status_sentence(result->status);
+}
+
 double generate_tokens_per_second(const struct generate_result *result) {
     double seconds = result->total_seconds - result->first_seconds;
     if (result->n_ids < 2 || seconds <= 0) return 0.0;

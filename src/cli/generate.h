@@ -50,6 +50,9 @@ void generate_destroy(struct generate *g);
 /* "stop", "length", "abort", "error"; static. */
 const char *generate_finish_name(enum radish_finish finish);
 
+/* Why an answer ended with "abort" or "error", in words; static. */
+const char *generate_failure(const struct generate_result *result);
+
 /* New tokens per second after the first one; 0 when there are fewer than two. */
 double generate_tokens_per_second(const struct generate_result *result);
 

@@ -127,6 +127,20 @@ def test_run_continues_greedily_as_the_reference_does(ok, model):
     assert ok("run", model, "-p", text, "-n", "8", "--temperature", "0") == answer["text"] + "\n"
 
 
+def test_weights_that_are_no_numbers_are_no_bug_of_the_programs(radish, llama, tmp_path):
+    shutil.copytree(llama, tmp_path / "broken")
+    path = tmp_path / "broken/model.safetensors"
+    raw = bytearray(path.read_bytes())
+    (n,) = struct.unpack("<Q", raw[:8])
+    at = 8 + n + json.loads(raw[8:8 + n])["model.layers.1.mlp.down_proj.weight"]["data_offsets"][0]
+    raw[at:at + 2] = struct.pack("<H", 0x7fc0)  # a NaN in bf16
+    path.write_bytes(raw)
+    done = radish("run", tmp_path / "broken", "-p", "Hello", "-n", "3")
+    assert done.returncode == 1 and b"no finite number" in done.stderr and b"bug" not in done.stderr
+    done = radish("run", tmp_path / "broken", "-p", "Hello", "-n", "3", "--quantization", "q8_0")
+    assert done.returncode == 1 and b"model.layers.1.mlp.down_proj.weight: numbers that are not finite" in done.stderr
+
+
 def test_n_limits_the_answer(ok, llama):
     for n in (1, 5):
         answer = json.loads(ok("run", llama, "-p", "Hello", "-n", n, "--temperature", "0", "--json"))
