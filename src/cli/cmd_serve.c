@@ -11,6 +11,7 @@
  * wait. Keys are read from a file once, at start: changing them means a restart, which drains. */
 #include "base/file_map.h"
 #include "base/log.h"
+#include "base/utf8.h"
 #include "command.h"
 #include "events/kv_publisher.h"
 #include "server/server.h"
@@ -122,11 +123,15 @@ static int check_options(const struct server_options *options) {
 /* What is known once the model is: its name, and so what /server_info tells of the command line. */
 static int describe(struct args *args, const struct radish_model *model,
                     struct server_options *options, char **json_out) {
-    if (!args->served_name) args->served_name = radish_model_info(model)->name;
+    const bool is_named = args->served_name != NULL;
+    if (!is_named) args->served_name = radish_model_info(model)->name;
+    const size_t len = strlen(args->served_name);
+    if (!is_named && utf8_valid_prefix(args->served_name, len) != len)
+        return command_fail("the model's name is not UTF-8: give it one by --served-model-name");
     *json_out = args_to_json(args, command_by_bit(COMMAND_SERVE));
     options->served_model_name = args->served_name;
     options->args_json = *json_out;
-    return *json_out ? -1 : command_fail("out of memory");
+    return *json_out ? -1 : command_fail("a value on the command line is not UTF-8");
 }
 
 /* What is told at any log level. Like the log it never waits for who reads: the end of a server

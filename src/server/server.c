@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/status.h"
+#include "base/utf8.h"
 #include "exchange.h"
 #include "framing.h"
 #include "http.h"
@@ -214,9 +215,11 @@ enum radish_status server_check(const struct server_options *options, struct rad
     struct origins origins = {0};
     struct tls_files tls = {0};
     fill_defaults(&o);
-    if (o.served_model_name && !*o.served_model_name)
+    const size_t name_len = o.served_model_name ? strlen(o.served_model_name) : 1;
+    if (!name_len ||
+        (o.served_model_name && utf8_valid_prefix(o.served_model_name, name_len) != name_len))
         return error_set_field(err, RADISH_E_INVALID, "--served-model-name",
-                               "--served-model-name must not be empty");
+                               "--served-model-name must be a text in UTF-8, and not empty");
     int fd = -1;
     enum radish_status status = open_access(&o, &keys, &origins, &tls, err);
     if (!status) status = open_listener(&o, /*backlog=*/0, &fd, err);

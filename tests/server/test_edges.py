@@ -497,6 +497,7 @@ def test_connections_past_the_limit_get_503_and_health_still_answers(start):
     (["--context-length", "1"], "--context-length 1"), (["--max-total-tokens", "1"], "--max-total-tokens"),
     (["--max-connections", "0"], "--max-connections"), (["--receive-timeout", "0"], "--receive-timeout"),
     (["--page-size", "65536"], "--page-size"), (["--served-model-name", ""], "--served-model-name"),
+    (["--served-model-name", b"\xff"], "--served-model-name"),
 ])
 def test_silly_sizes_are_one_clear_line(flags, says):
     done = subprocess.run([find_program(), "serve", MODEL, "--port", "0", "--log-level", "error", *flags],
