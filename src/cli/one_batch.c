@@ -26,6 +26,23 @@ static uint32_t slots_of(const struct one_batch *o, uint32_t n_tokens) {
     return (n_tokens + page - 1) / page * page;
 }
 
+/* Why there is no plan. Sizes that come from the batch are not to be changed by flags nobody gave:
+ * then the advice at the end of the message is another one. */
+static int fail_plan(const struct one_batch *o, const struct radish_error *err) {
+    const struct radish_engine_options *given = &o->args->engine;
+    const bool has_pool = given->kv_tokens_max || given->mem_fraction_static > 0;
+    const bool is_ours = (!has_pool && !strcmp(err->field, "max-total-tokens")) ||
+                         (!given->context_tokens && !strcmp(err->field, "context-length"));
+    const char *advice = is_ours ? strrchr(err->msg, ':') : NULL;
+    if (!advice) return command_fail_error(o->args->model, err);
+    return command_fail("a batch of %u with %u tokens each: %.*s: %smake the batch or its lengths "
+                        "smaller",
+                        o->seqs_max, o->tokens_max, (int)(advice - err->msg), err->msg,
+                        !has_pool              ? ""
+                        : given->kv_tokens_max ? "raise --max-total-tokens or "
+                                               : "raise --mem-fraction-static or ");
+}
+
 /* Sizes the pool for the largest combination, unless its size was given. */
 static int make_plan(struct one_batch *o) {
     struct args *args = o->args;
@@ -54,14 +71,7 @@ static int make_plan(struct one_batch *o) {
                             o->seqs_max, o->tokens_max, (unsigned long long)need, o->plan.n_usable,
                             args->engine.kv_tokens_max ? "max-total-tokens"
                                                        : "mem-fraction-static");
-    if (is_given || strcmp(err.field, "max-total-tokens") != 0)
-        return command_fail_error(args->model, &err);
-    /* What to lower is said here: the size of the pool was not given. */
-    const char *advice = strrchr(err.msg, ':');
-    return command_fail("a batch of %u with %u tokens each: %.*s: make the batch or its lengths "
-                        "smaller",
-                        o->seqs_max, o->tokens_max,
-                        advice ? (int)(advice - err.msg) : (int)strlen(err.msg), err.msg);
+    return fail_plan(o, &err);
 }
 
 static bool make_buffers(struct one_batch *o) {

@@ -195,6 +195,8 @@ def test_bench_one_batch_says_what_does_not_fit(failed, refused, llama):
         "bench", "one-batch", llama, "--batch-size", "40", "--input-len", "20", "--output-len", "8", "--max-total-tokens", "512")
     line = failed("bench", "one-batch", llama, "--batch-size", "4000", "--input-len", "2000000")
     assert "GB" in line and "lengths smaller" in line and "--max-total-tokens" not in line # which nobody gave
+    line = failed("bench", "one-batch", llama, "--input-len", "600", "--max-total-tokens", "300")
+    assert "raise --max-total-tokens or make the batch or its lengths smaller" in line and "--context-length" not in line
     assert "--context-length than 64" in failed("bench", "one-batch", llama, "--input-len", "100", "--context-length", "64")
     assert "wants a whole number, not 'x'" in refused("bench", "one-batch", llama, "--batch-size", "1,x")
     assert "from 1 to" in refused("bench", "one-batch", llama, "--batch-size", "1,0")
