@@ -15,6 +15,7 @@
 
 #include "base/json.h"
 #include "command.h"
+#include "foreign_flags.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -402,6 +403,8 @@ static const char *find_similar(const struct command *command, const char *name)
 static int refuse_unknown(const struct command *command, const char *typed) {
     char name[64];
     const char *word = typed + strspn(typed, "-");
+    const char *hint = command->bit == COMMAND_SERVE ? foreign_flag_hint(typed) : NULL;
+    if (hint) return args_refuse(command, "unknown flag '%.80s': %s", typed, hint);
     snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
     for (size_t i = 0; i < N_FLAGS; i++)
         if (!strcmp(flags[i].name, name)) {

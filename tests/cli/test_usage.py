@@ -90,6 +90,13 @@ def test_a_misspelt_flag_is_corrected(refused, typed, meant):
         assert f"did you mean {meant}?" in line
 
 
+@pytest.mark.parametrize("typed, ours", [("--max-model-len=9", "--context-length"), ("-c", "--context-length"), ("-np", "--max-running-requests"),
+                                         ("--model-path", "the first argument"), ("--seed", "--random-seed"), ("--jinja", "always on")])
+def test_a_flag_of_another_server_says_what_it_is_here(refused, typed, ours):
+    line = refused("serve", "MODEL", typed, "1")
+    assert line.startswith(f"radish: unknown flag '{typed}': ") and ours in line
+
+
 def test_a_flag_of_another_command_says_whose_it_is(refused):
     assert "--port is a flag of 'radish serve', not of 'radish run'" in refused("run", "MODEL", "--port", "1")
 
