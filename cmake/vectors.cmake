@@ -6,7 +6,7 @@ set(x86_options_avx2 ${avx2})
 set(x86_options_avxvnni ${avx2} -mavxvnni)
 set(x86_options_avx512 ${avx512})
 set(x86_options_avx512bf16 ${avx512} -mavx512bf16)
-set(x86_options_amx ${avx512} -mamx-tile -mamx-bf16)
+set(x86_options_amx ${avx512} -mamx-tile -mamx-bf16 -mamx-int8)
 set(arm_options_neon "") # what every 64-bit Arm has
 set(arm_options_neondotprod -march=armv8.2-a+dotprod)
 set(arm_options_neoni8mm -march=armv8.2-a+dotprod+i8mm)

@@ -177,17 +177,20 @@ static int run_f32_cases(const struct kernel_bench *b, struct rows_bench *r) {
 static void prepare_part(void *user, uint32_t item, uint32_t worker) {
     (void)worker;
     struct rows_bench *r = user;
-    const uint32_t n_items = device_n_threads(r->device), n = r->n_prepared;
-    for (uint32_t row = n * item / n_items; row < n * (item + 1) / n_items; row++)
+    const uint32_t first = item * ACT_TILE_ROWS, left = r->n_prepared - first;
+    const uint32_t end = first + (left < ACT_TILE_ROWS ? left : ACT_TILE_ROWS);
+    for (uint32_t row = first; row < end; row++)
         activations_prepare(&r->prepared, row, r->norm.x + (size_t)row * HIDDEN);
 }
 
 static void run_prepare(void *user) {
     struct rows_bench *r = user;
-    if (r->n_prepared == 1)
-        activations_prepare(&r->prepared, 0, r->norm.x);
+    const uint32_t n_items = (r->n_prepared + ACT_TILE_ROWS - 1) / ACT_TILE_ROWS;
+    activations_place(r->prepared.w, r->n_prepared, (uint8_t *)r->norm.y, &r->prepared);
+    if (n_items == 1)
+        prepare_part(r, 0, 0);
     else
-        device_parallel(r->device, device_n_threads(r->device), prepare_part, r);
+        device_parallel(r->device, n_items, prepare_part, r);
 }
 
 static int run_prepare_of(const struct kernel_bench *b, struct rows_bench *r, enum dtype dtype) {
@@ -213,7 +216,7 @@ static int run_prepare_of(const struct kernel_bench *b, struct rows_bench *r, en
                                    ROWS_MAX,
                                    4.0 * HIDDEN + (double)activations_bytes(w, ROWS_MAX) / ROWS_MAX,
                                    0};
-        activations_place(w, ROWS_MAX, (uint8_t *)r->norm.y, &r->prepared);
+        r->prepared.w = w;
         rc = run_case(b, r, &c, dtype);
     }
     b->device->ops->weight_destroy(b->device, w);

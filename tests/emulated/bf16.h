@@ -42,7 +42,9 @@ struct emulated_tiles {
     uint8_t n_rows[EMULATED_TILES];
     union {
         uint8_t bytes[EMULATED_TILE_BYTES];
+        int8_t ints[EMULATED_TILE_BYTES];
         uint16_t halves[EMULATED_TILE_BYTES / 2];
+        int32_t words[EMULATED_TILE_BYTES / 4];
         float floats[EMULATED_TILE_BYTES / 4];
     } rows[EMULATED_TILES][EMULATED_TILE_ROWS];
 };
@@ -100,16 +102,34 @@ static inline void emulated_tile_stored(int tile, void *base, size_t stride) {
                t->row_bytes[tile]);
 }
 
+/* What both products ask of their tiles. */
+static inline void emulated_check_product(int sums, int left, int right) {
+    const struct emulated_tiles *t = &emulated_tiles;
+    emulated_check_tile(sums);
+    emulated_check_tile(left);
+    emulated_check_tile(right);
+    emulated_demand(t->n_rows[sums] == t->n_rows[left] &&
+                        t->n_rows[right] == t->row_bytes[left] / 4 &&
+                        t->row_bytes[sums] == t->row_bytes[right],
+                    "tiles that do not fit together");
+}
+
+/* TDPBSSD: int8 times int8, four inputs side by side. */
+static inline void emulated_tile_dpbssd(int sums, int left, int right) {
+    struct emulated_tiles *t = &emulated_tiles;
+    emulated_check_product(sums, left, right);
+    for (int m = 0; m < t->n_rows[sums]; m++)
+        for (int n = 0; n < t->row_bytes[sums] / 4; n++)
+            for (int k = 0; k < t->row_bytes[left]; k++)
+                t->rows[sums][m].words[n] +=
+                    t->rows[left][m].ints[k] * t->rows[right][k / 4].ints[4 * n + k % 4];
+}
+
 /* TDPBF16PS: a chain over the even inputs and one over the odd ones, whose sum is added. */
 static inline void emulated_tile_dpbf16ps(int sums, int left, int right) {
     struct emulated_tiles *t = &emulated_tiles;
     const int n_pairs = t->row_bytes[left] / 4;
-    emulated_check_tile(sums);
-    emulated_check_tile(left);
-    emulated_check_tile(right);
-    emulated_demand(t->n_rows[sums] == t->n_rows[left] && t->n_rows[right] == n_pairs &&
-                        t->row_bytes[sums] == t->row_bytes[right],
-                    "tiles that do not fit together");
+    emulated_check_product(sums, left, right);
     for (int m = 0; m < t->n_rows[sums]; m++) {
         for (int n = 0; n < t->row_bytes[sums] / 4; n++) {
             float chains[2] = {0};
@@ -129,6 +149,7 @@ static inline void emulated_tile_dpbf16ps(int sums, int left, int right) {
 #undef _tile_loadd
 #undef _tile_stored
 #undef _tile_dpbf16ps
+#undef _tile_dpbssd
 #define __m512bh         __m512i
 #define _mm512_dpbf16_ps emulated_dpbf16_ps
 #define _tile_loadconfig emulated_tile_loadconfig
@@ -137,5 +158,6 @@ static inline void emulated_tile_dpbf16ps(int sums, int left, int right) {
 #define _tile_loadd      emulated_tile_loadd
 #define _tile_stored     emulated_tile_stored
 #define _tile_dpbf16ps   emulated_tile_dpbf16ps
+#define _tile_dpbssd     emulated_tile_dpbssd
 
 #endif

@@ -96,6 +96,46 @@ static void check_width(const struct kernel_devices *devices, enum dtype dtype, 
     free(matrix);
 }
 
+/* Rows of tiles hold the numbers of rows of blocks. */
+static void check_tiles(const struct kernel_devices *devices, enum dtype dtype, uint32_t n_in) {
+    enum { ROWS = 2 * ACT_TILE_ROWS };
+    uint8_t *matrix = check_matrix(dtype, N_OUT, n_in, 1);
+    struct weight *w = check_weight(devices->one, dtype, N_OUT, n_in, matrix, false, true);
+    const size_t n_units = n_in / ACT_BLOCK;
+    struct act_block *blocks = malloc(ROWS * n_units * sizeof *blocks);
+    struct act_tile *tiles = malloc(2 * n_units * sizeof *tiles);
+    float *x = check_floats(n_in);
+    assert_true(blocks && tiles);
+    struct act_rows alone = {.w = w, .fn = (prepare_fn)w->prepare->fn, .blocks = blocks};
+    struct act_rows tiled = {.w = w, .fn = alone.fn, .tiles = tiles, .n_tiled = ROWS};
+    for (uint32_t row = 0; row < ROWS; row++) {
+        fill_row(x, n_in, row % N_ROWS);
+        activations_prepare(&alone, row, x);
+        activations_prepare(&tiled, row, x);
+    }
+    for (size_t row = 0; row < ROWS; row++) {
+        for (size_t unit = 0; unit < n_units; unit++) {
+            const struct act_block *block = blocks + row * n_units + unit;
+            const struct act_tile *tile = tiles + row / ACT_TILE_ROWS * n_units + unit;
+            const size_t at = row % ACT_TILE_ROWS;
+            check_same_bits(tile->q[at], block->q, sizeof block->q, "integers in a tile");
+            check_same_bits(&tile->scale[at], &block->scale, sizeof(float), "a tile's scale");
+            if (w->form->has_min)
+                check_same_bits(&tile->sum[at], block->sum, sizeof(float), "a tile's sum");
+        }
+    }
+    free(x);
+    free(tiles);
+    free(blocks);
+    devices->one->ops->weight_destroy(devices->one, w);
+    free(matrix);
+}
+
+/* Only processors with AVX2 can have tiles. */
+static bool can_tile(const struct kernel_row *row) {
+    return row->formats & KERNEL_I8 && row->isa != CPU_ISA_NEON;
+}
+
 void check_prepare(const struct kernel_row *row) {
     /* An offset, a minimum, blocks of 16, half bytes. */
     static const enum dtype quantised[] = {RADISH_DTYPE_Q8_0, RADISH_DTYPE_Q5_1, RADISH_DTYPE_Q4_0};
@@ -106,6 +146,8 @@ void check_prepare(const struct kernel_row *row) {
         for (size_t d = 0; row->formats & KERNEL_I8 && d < sizeof quantised / sizeof *quantised;
              d++)
             check_width(&devices, quantised[d], widths[i]);
+        for (size_t d = 0; can_tile(row) && d < sizeof quantised / sizeof *quantised; d++)
+            check_tiles(&devices, quantised[d], widths[i]);
     }
     for (size_t i = 0; row->formats & KERNEL_BF16 && i < sizeof odd_widths / sizeof *odd_widths;
          i++)

@@ -13,12 +13,13 @@
  * A tile row is a token by itself: how many there are changes no bit. Tokens past the last one are
  * left out by the tiles' configuration, which is per part. Sums leave through memory. The state of
  * the tiles is released at the end of a part: a thread that has none is switched for less. */
+#include "amx_tile.h"
 #include "avx512_tile.h"
 #include "float_env.h"
 
 #include <string.h>
 
-enum { TILE_ROWS = 16, NEAR_BYTES = 2048, FAR_BYTES = 16384 };
+enum { TILE_ROWS = AMX_TILE_ROWS, NEAR_BYTES = 2048, FAR_BYTES = 16384 };
 
 /* Numbers of the tiles: they are parts of the instructions. */
 #define SUM0    0
@@ -30,25 +31,16 @@ enum { TILE_ROWS = 16, NEAR_BYTES = 2048, FAR_BYTES = 16384 };
 #define WEIGHT0 6
 #define WEIGHT1 7
 
-struct tile_config {
-    uint8_t palette, start_row, reserved[14];
-    uint16_t row_bytes[16];
-    uint8_t n_rows[16];
-};
-
 /* Tiles for n0 tokens, and n1 more for the odd tiles of sums where these are used as 2 x 2. */
 static void configure(uint32_t n0, uint32_t n1) {
-    struct tile_config config = {.palette = 1};
-    for (int tile = 0; tile < 8; tile++) {
+    struct amx_config config = {.palette = 1};
+    for (int tile = 0; tile < AMX_TILES; tile++) {
         config.row_bytes[tile] = 64;
         config.n_rows[tile] = (uint8_t)n0;
     }
     if (n1) config.n_rows[SUM2] = config.n_rows[SUM3] = config.n_rows[ACT1] = (uint8_t)n1;
     config.n_rows[WEIGHT0] = config.n_rows[WEIGHT1] = TILE_ROWS;
-    /* The intrinsic tells the compiler of eight bytes only: without this the others may be left
-     * out. */
-    __asm__ volatile("" : : "r"(&config) : "memory");
-    _tile_loadconfig(&config);
+    amx_configure(&config);
 }
 
 static void store_sums(const struct matmul_part *p, uint32_t row, uint32_t n_rows, uint32_t panel,

@@ -27,8 +27,10 @@ INLINE __m256i round_to_int(__m256 x, __m256 inverse) {
 void i8_prepare__avx2(const struct act_rows *rows, uint32_t row, const float *x) {
     const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     const uint32_t n_blocks = rows->w->n_in / ACT_BLOCK;
-    struct act_block *block = rows->blocks + (size_t)row * n_blocks;
-    for (uint32_t b = 0; b < n_blocks; b++, block++, x += ACT_BLOCK) {
+    const bool is_tiled = row < rows->n_tiled;
+    struct act_tile *tile = is_tiled ? act_find_tile(rows, row) : NULL;
+    struct act_block local, *block = is_tiled ? &local : rows->blocks + (size_t)row * n_blocks;
+    for (uint32_t b = 0; b < n_blocks; b++, x += ACT_BLOCK) {
         __m256 v[VECTORS];
         __m256i q[VECTORS];
         for (int i = 0; i < VECTORS; i++) v[i] = _mm256_loadu_ps(x + 8 * i);
@@ -42,6 +44,10 @@ void i8_prepare__avx2(const struct act_rows *rows, uint32_t row, const float *x)
         x86_sum_bytes(packed, sums);
         _mm256_storeu_si256((__m256i *)(void *)block->q, packed);
         act_finish_block(rows->w, amax, sums, block);
+        if (is_tiled)
+            act_put_block(block, row, tile++);
+        else
+            block++;
     }
 }
 

@@ -34,7 +34,7 @@
 enum {
     TILE_ROWS = 4,
     ALONE_MAX = 4, /* tokens that read one panel at a time */
-    NP_MAX = 3,
+    NP_MAX = AVX512_I8_PANELS,
     OPEN_ROWS = 128, /* a few more, so that what is left is none or a tile at least */
     LINE_BYTES = 64,
     NEAR_UNITS = 4, /* asked for by few tokens: for the first-level cache, and for the second */
@@ -178,6 +178,10 @@ static void (*const openers[RADISH_DTYPE_COUNT])(const uint8_t *chunk, size_t n_
                                                  uint8_t *opened) = {QUANT_FORMS(X)};
 #undef X
 
+void avx512_open(enum dtype dtype, const uint8_t *chunk, size_t n_units, uint8_t *opened) {
+    openers[dtype](chunk, n_units, opened);
+}
+
 /* What some rows are multiplied with: opened units of some panels. */
 struct opened_units {
     const uint8_t *opened;
@@ -233,25 +237,6 @@ INLINE void multiply_tiles(const struct matmul_part *p, const struct quant_form 
     if (n_rows > m) multiply_tile(p, form, units, row + m, 1, np, again, sums + m, ahead);
 }
 
-/* The sums of n_rows rows and np panels. */
-INLINE void store_rows(const struct matmul_part *p, uint32_t row, uint32_t n_rows, uint32_t panel,
-                       const int np, const __m512 (*sums)[NP_MAX]) {
-    if (p->bias || p->w->n_out / PANEL_ROWS < panel + (uint32_t)np) {
-        for (uint32_t m = 0; m < n_rows; m++)
-            for (int n = 0; n < np; n++) avx512_store(p, row + m, panel + (uint32_t)n, sums[m][n]);
-        return;
-    }
-    float *y = p->y + (size_t)row * p->y_stride + (size_t)panel * PANEL_ROWS;
-    const __mmask16 old = p->accumulate ? (__mmask16)0xffff : 0;
-    for (uint32_t m = 0; m < n_rows; m++, y += p->y_stride) {
-        UNROLL for (int n = 0; n < np; n++) {
-            float *at = y + n * PANEL_ROWS;
-            const __m512 before = _mm512_maskz_loadu_ps(old, at);
-            _mm512_storeu_ps(at, _mm512_mask_add_ps(sums[m][n], old, before, sums[m][n]));
-        }
-    }
-}
-
 /* n_rows rows from `row` on, up to OPEN_ROWS and a tile, times np panels. */
 INLINE void multiply_rows(const struct matmul_part *p, const struct quant_form form, uint32_t panel,
                           uint32_t row, uint32_t n_rows, const int np, struct read_ahead *ahead) {
@@ -272,11 +257,11 @@ INLINE void multiply_rows(const struct matmul_part *p, const struct quant_form f
         units.n = left < OPEN_UNITS ? left : OPEN_UNITS;
         units.is_last = left <= OPEN_UNITS;
         for (int n = 0; n < np; n++)
-            openers[p->w->dtype](w + (size_t)n * p->w->panel_bytes, units.n,
-                                 opened + (size_t)n * quant_chunk_bytes(form));
+            avx512_open(p->w->dtype, w + (size_t)n * p->w->panel_bytes, units.n,
+                        opened + (size_t)n * quant_chunk_bytes(form));
         multiply_tiles(p, form, &units, row, n_rows, np, sums, ahead);
     }
-    store_rows(p, row, n_rows, panel, np, (const __m512(*)[NP_MAX])sums);
+    avx512_store_rows(p, row, n_rows, panel, np, (const __m512(*)[NP_MAX])sums);
 }
 
 /* All rows of the part times np panels. */

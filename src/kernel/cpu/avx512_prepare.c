@@ -111,38 +111,70 @@ INLINE void invert_sixteen(float *maxima, float *inverses_out) {
     _mm512_store_ps(inverses_out, _mm512_maskz_div_ps(is_number, _mm512_set1_ps(127.0f), amax));
 }
 
-INLINE void round_four(const struct weight *w, const float *x, const float *maxima,
-                       const float *inverses, struct act_block *blocks) {
-    __m256i q[SIDE_BY_SIDE];
+/* The same for blocks in tiles; at: the row of the tile. */
+INLINE void finish_four_tiled(const struct weight *w, __m128 amax, __m256i sums, uint32_t at,
+                              struct act_tile *tiles) {
+    const __m128i all =
+        _mm_add_epi32(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
+    const __m128 scale = _mm_div_ps(amax, _mm_set1_ps(127.0f));
+    float scales[SIDE_BY_SIDE], scaled[SIDE_BY_SIDE];
+    _mm_storeu_ps(scales, scale);
+    _mm_storeu_ps(scaled, _mm_mul_ps(_mm_cvtepi32_ps(all), scale));
     UNROLL for (int i = 0; i < SIDE_BY_SIDE; i++) {
-        q[i] = round_block(x + i * ACT_BLOCK, inverses[i]);
-        _mm256_storeu_si256((__m256i *)(void *)blocks[i].q, q[i]);
+        tiles[i].scale[at] = scales[i];
+        if (w->form->has_min) tiles[i].sum[at] = scaled[i];
     }
-    finish_four(w, _mm_load_ps(maxima), sum_four(q), blocks);
+}
+
+/* Where blocks of a row go: one of both, and in tiles to which row. */
+struct row_place {
+    struct act_block *blocks;
+    struct act_tile *tiles;
+    uint32_t at;
+};
+
+INLINE void round_four(const struct weight *w, const float *x, const float *maxima,
+                       const float *inverses, const struct row_place *place, uint32_t b) {
+    __m256i q[SIDE_BY_SIDE];
+    UNROLL for (uint32_t i = 0; i < SIDE_BY_SIDE; i++) {
+        int8_t *to = place->tiles ? place->tiles[b + i].q[place->at] : place->blocks[b + i].q;
+        q[i] = round_block(x + i * ACT_BLOCK, inverses[i]);
+        _mm256_storeu_si256((__m256i *)(void *)to, q[i]);
+    }
+    if (place->tiles)
+        finish_four_tiled(w, _mm_load_ps(maxima), sum_four(q), place->at, place->tiles + b);
+    else
+        finish_four(w, _mm_load_ps(maxima), sum_four(q), place->blocks + b);
 }
 
 /* n_blocks blocks: a multiple of four, up to AT_ONCE. */
 INLINE void prepare_blocks(const struct weight *w, const float *x, uint32_t n_blocks,
-                           struct act_block *blocks) {
+                           const struct row_place *place) {
     _Alignas(64) float maxima[AT_ONCE] = {0}, inverses[AT_ONCE];
     for (uint32_t b = 0; b < n_blocks; b += SIDE_BY_SIDE)
         measure_four(x + b * ACT_BLOCK, maxima + b);
     for (uint32_t b = 0; b < n_blocks; b += 16) invert_sixteen(maxima + b, inverses + b);
     for (uint32_t b = 0; b < n_blocks; b += SIDE_BY_SIDE)
-        round_four(w, x + b * ACT_BLOCK, maxima + b, inverses + b, blocks + b);
+        round_four(w, x + b * ACT_BLOCK, maxima + b, inverses + b, place, b);
 }
 
 void i8_prepare__avx512(const struct act_rows *rows, uint32_t row, const float *x) {
     const uint32_t n_blocks = rows->w->n_in / ACT_BLOCK;
-    struct act_block *blocks = rows->blocks + (size_t)row * n_blocks;
+    const bool is_tiled = row < rows->n_tiled;
+    struct act_tile *tiles = is_tiled ? act_find_tile(rows, row) : NULL;
+    struct act_block *blocks = is_tiled ? NULL : rows->blocks + (size_t)row * n_blocks;
     for (uint32_t b = 0, n; b < n_blocks; b += n) {
         n = n_blocks - b < AT_ONCE ? (n_blocks - b) / SIDE_BY_SIDE * SIDE_BY_SIDE : AT_ONCE;
         if (n) {
-            prepare_blocks(rows->w, x + b * ACT_BLOCK, n, blocks + b);
+            const struct row_place place = {is_tiled ? NULL : blocks + b,
+                                            is_tiled ? tiles + b : NULL, row % ACT_TILE_ROWS};
+            prepare_blocks(rows->w, x + b * ACT_BLOCK, n, &place);
             continue;
         }
         n = 1;
-        prepare_block(rows->w, x + b * ACT_BLOCK, blocks + b);
+        struct act_block local, *block = is_tiled ? &local : blocks + b;
+        prepare_block(rows->w, x + b * ACT_BLOCK, block);
+        if (is_tiled) act_put_block(block, row, tiles + b);
     }
 }
 

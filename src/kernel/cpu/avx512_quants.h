@@ -1,6 +1,6 @@
 /* avx512_quants.h - quants and scales out of quantised panels, 16 output rows at a time.
  *
- * Included by avx512*.c only. */
+ * Included by avx512*.c and amx_*.c only. */
 #ifndef KERNEL_CPU_AVX512_QUANTS_H
 #define KERNEL_CPU_AVX512_QUANTS_H
 
@@ -83,5 +83,8 @@ INLINE void open_units(const struct quant_form form, const uint8_t *chunk, size_
         }
     }
 }
+
+/* open_units() by the type of the weight (avx512_matmul_i8.c). */
+void avx512_open(enum dtype dtype, const uint8_t *chunk, size_t n_units, uint8_t *opened);
 
 #endif

@@ -1,13 +1,15 @@
 /* avx512_tile.h - what the AVX-512 kernels share: the loops of tiles, which panels a tile takes,
  * the store of its rows, and what is asked for while a tile is computed.
  *
- * Included by avx512_*.c only. */
+ * Included by avx512_*.c and amx_*.c only. */
 #ifndef KERNEL_CPU_AVX512_TILE_H
 #define KERNEL_CPU_AVX512_TILE_H
 
 #include "matmul_tiles.h"
 
 #include <immintrin.h>
+
+enum { AVX512_I8_PANELS = 3 }; /* side by side, of int8 products with many tokens */
 
 /* matmul_store() for a vector of 16 sums; the last panel under a mask. Not inlined: gcc tries all
  * combinations of these branches over the stores of a tile, for minutes. */
@@ -41,6 +43,26 @@ INLINE void avx512_store_tile(const struct matmul_part *p, uint32_t row, uint32_
     UNROLL for (int m = 0; m < mr; m++) {
         UNROLL for (int n = 0; n < np; n++) {
             avx512_store(p, row + (uint32_t)m, panel + (uint32_t)n, sums[m][n]);
+        }
+    }
+}
+
+/* The sums of n_rows rows and np panels out of memory. */
+INLINE void avx512_store_rows(const struct matmul_part *p, uint32_t row, uint32_t n_rows,
+                              uint32_t panel, const int np,
+                              const __m512 (*sums)[AVX512_I8_PANELS]) {
+    if (p->bias || p->w->n_out / PANEL_ROWS < panel + (uint32_t)np) {
+        for (uint32_t m = 0; m < n_rows; m++)
+            for (int n = 0; n < np; n++) avx512_store(p, row + m, panel + (uint32_t)n, sums[m][n]);
+        return;
+    }
+    float *y = p->y + (size_t)row * p->y_stride + (size_t)panel * PANEL_ROWS;
+    const __mmask16 old = p->accumulate ? (__mmask16)0xffff : 0;
+    for (uint32_t m = 0; m < n_rows; m++, y += p->y_stride) {
+        UNROLL for (int n = 0; n < np; n++) {
+            float *at = y + n * PANEL_ROWS;
+            const __m512 before = _mm512_maskz_loadu_ps(old, at);
+            _mm512_storeu_ps(at, _mm512_mask_add_ps(sums[m][n], old, before, sums[m][n]));
         }
     }
 }

@@ -18,7 +18,9 @@ struct act_rows {
     prepare_fn fn;  /* NULL: rows are read as they are */
     float *rounded; /* bf16, in both forms */
     uint16_t *halves;
-    struct act_block *blocks; /* i8 */
+    struct act_block *blocks; /* i8, of the rows that are in no tile */
+    struct act_tile *tiles;   /* i8, of the first n_tiled rows; NULL: none */
+    uint32_t n_tiled;         /* a multiple of ACT_TILE_ROWS */
     uint32_t width;           /* elements from row to row of rounded and halves */
 };
 
@@ -36,7 +38,8 @@ bool activations_serve(const struct weight *w, const struct weight *other);
 void activations_place(const struct weight *w, uint32_t n_rows, uint8_t *scratch,
                        struct act_rows *rows_out);
 
-/* Prepares row `row`, whose numbers are x[n_in]. */
+/* Prepares row `row`, whose numbers are x[n_in]. Rows of a tile share cache lines: they are best
+ * prepared by one thread. */
 void activations_prepare(const struct act_rows *rows, uint32_t row, const float *x);
 
 /* What kernels are given; x: the rows as they are, for weights that read these. */
@@ -64,6 +67,19 @@ static inline void act_finish_block(const struct weight *w, float amax, const in
     block->start[1] = INT_BASE_BITS - sums[1] * (int32_t)w->form->offset;
     block->sum[0] = (float)first * scale;
     block->sum[1] = (float)sums[1] * scale;
+}
+
+/* The tile of block 0 of a row, of the rows before n_tiled; those of further blocks follow. */
+static inline struct act_tile *act_find_tile(const struct act_rows *rows, uint32_t row) {
+    return rows->tiles + row / ACT_TILE_ROWS * (size_t)(rows->w->n_in / ACT_BLOCK);
+}
+
+static inline void act_put_block(const struct act_block *block, uint32_t row,
+                                 struct act_tile *tile) {
+    const uint32_t at = row % ACT_TILE_ROWS;
+    memcpy(tile->q[at], block->q, sizeof block->q);
+    tile->scale[at] = block->scale;
+    tile->sum[at] = block->sum[0];
 }
 
 /* x as bf16, rounded to even, in both forms. */

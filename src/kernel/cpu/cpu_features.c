@@ -44,7 +44,7 @@ static uint32_t find_isas(void) {
     const uint32_t avx2 = 1u << 5, avx512f = 1u << 16, avx512dq = 1u << 17, avx512bw = 1u << 30;
     const uint32_t avx512vl = 1u << 31, avx512vnni = 1u << 11;
     const uint32_t avxvnni = 1u << 4, avx512bf16 = 1u << 5; /* of leaf 7, 1 */
-    const uint32_t amx_bf16 = 1u << 22, amx_tile = 1u << 24;
+    const uint32_t amx_bf16 = 1u << 22, amx_tile = 1u << 24, amx_int8 = 1u << 25;
     const uint32_t need1 = fma | osxsave | avx | f16c;
     const uint32_t need7 = avx512f | avx512dq | avx512bw | avx512vl;
     const uint64_t avx_state = 6, avx512_state = 0xe6;
@@ -63,7 +63,8 @@ static uint32_t find_isas(void) {
     isas |= bit_of(CPU_ISA_AVX512VNNI);
     if (!(a1 & avx512bf16)) return isas;
     isas |= bit_of(CPU_ISA_AVX512BF16);
-    if (d & amx_tile && d & amx_bf16 && may_use_tiles(xcr0)) isas |= bit_of(CPU_ISA_AMX);
+    const uint32_t need_amx = amx_tile | amx_bf16 | amx_int8;
+    if ((d & need_amx) == need_amx && may_use_tiles(xcr0)) isas |= bit_of(CPU_ISA_AMX);
     return isas;
 }
 #elif defined(__aarch64__) && defined(__APPLE__)

@@ -7,9 +7,10 @@
 
 /* Instruction sets that rows of ops.def may need: AVX2 means AVX2 + FMA + F16C; AVXVNNI adds
  * VPDPBUSD on 256 bits; AVX512 means F + BW + DQ + VL on top of AVX2; then, each on top of the one
- * before, VNNI; BF16; AMX with BF16 tiles. On 64-bit Arm, NEON is what all of them have (FMA and
- * conversion of halves included); each on top of it, NEONDOTPROD adds SDOT, NEONBF16 BFMLALB and
- * BFMLALT, NEONI8MM USDOT and USMMLA. A later one is the better one where a machine has several. */
+ * before, VNNI; BF16; AMX with BF16 and int8 tiles. On 64-bit Arm, NEON is what all of them have
+ * (FMA and conversion of halves included); each on top of it, NEONDOTPROD adds SDOT, NEONBF16
+ * BFMLALB and BFMLALT, NEONI8MM USDOT and USMMLA. A later one is the better one where a machine has
+ * several. */
 enum cpu_isa {
     CPU_ISA_REF,
     CPU_ISA_AVX2,

@@ -79,12 +79,21 @@ struct act_block {
     float sum[2];     /* scale * (sum of the block's q) */
 };
 
+/* The same of 16 rows side by side, as matrix units load them. */
+struct act_tile {
+    int8_t q[ACT_TILE_ROWS][ACT_BLOCK];
+    float scale[ACT_TILE_ROWS];
+    float sum[ACT_TILE_ROWS]; /* for types with a minimum */
+};
+
 /* Activations as a matmul kernel reads them, for all rows of the call. */
 struct activations {
     const float *x; /* F32, F16, BF16 panels: [n_rows, x_stride], for BF16 rounded to bf16 */
     uint32_t x_stride;
     const uint16_t *halves;         /* BF16 panels: the same as bf16, [n_rows, x_stride] */
-    const struct act_block *blocks; /* I8 panels: [n_rows, n_in / 32] */
+    const struct act_block *blocks; /* I8 panels: [n_rows, n_in / 32], rows from n_tiled on */
+    const struct act_tile *tiles;   /* and for AMX [n_tiled / 16, n_in / 32], the rows before */
+    uint32_t n_tiled;               /* a multiple of 16; 0: no tiles */
 };
 
 /* Rows [row_first, row_first + n_rows) times panels [panel_first, panel_first + n_panels). */

@@ -44,7 +44,7 @@ enum {
     PREPARE_ROWS_MAX = 8,          /* rows an item of the preparation */
     PREPARE_PARTS_PER_THREAD = 2,
     TILE_ROWS_STEP = 24,             /* a multiple of the token rows of the widest register tiles */
-    AMX_ROWS = 32,                   /* tokens of a block of tiles, for bf16 */
+    AMX_ROWS = 32,                   /* tokens of a block of tiles, for bf16; of two for int8 */
     PANELS_STEP = 4,                 /* panels of the widest register tiles */
     I8_PANELS_STEP = 3,              /* of those for int8 activations */
     GATED_BYTES = 64 * 1024,         /* gate and up of a part at a time, both */
@@ -66,6 +66,7 @@ struct matmul_run {
     uint32_t n_needs;
     uint32_t rows_per_item; /* of the preparation */
     bool has_scratch;       /* whether any needs any */
+    bool is_tiled;          /* whether any is in tiles of rows */
     uint32_t rows_per_part, n_row_parts, n_items;
     uint32_t widest;             /* panels of the widest register tile */
     const struct pool *pool;     /* that runs the parts; NULL: the caller does */
@@ -122,6 +123,7 @@ static bool place_rows(const struct cpu_device *d, struct matmul_run *run) {
             const size_t bytes = activations_bytes(part->w, run->n_rows);
             if (bytes > d->activation_bytes - used) return false;
             activations_place(part->w, run->n_rows, d->scratch + used, &run->needs[run->n_needs++]);
+            if (run->needs[run->n_needs - 1].n_tiled) run->is_tiled = true;
             used += bytes;
         }
         part->a = activations_of(&run->needs[n], run->x, run->x_stride);
@@ -147,6 +149,7 @@ static void prepare(struct cpu_device *d, struct matmul_run *run) {
     if (run->norm == MATMUL_NORM_NONE && !run->has_scratch) return;
     const uint32_t n_wanted = PREPARE_PARTS_PER_THREAD * pool_n_threads(d->base.pool);
     run->rows_per_item = smaller(divide_up(run->n_rows, n_wanted), PREPARE_ROWS_MAX);
+    if (run->is_tiled) run->rows_per_item = ACT_TILE_ROWS;
     const uint32_t n_items = divide_up(run->n_rows, run->rows_per_item);
     if ((size_t)run->n_rows * run->n_in > SERIAL_PREPARE_ELEMS)
         pool_run(d->base.pool, n_items, prepare_rows, run);
@@ -296,7 +299,7 @@ static void cut(struct cpu_device *d, struct matmul_run *run) {
     for (uint32_t i = 0; i < run->n_products; i++) {
         const struct activations *a = &run->products[i].part.a;
         if (!a->blocks && !a->halves) elem_bytes = sizeof(float);
-        if (a->halves) tile_rows = AMX_ROWS;
+        if (a->halves || a->tiles) tile_rows = AMX_ROWS;
         run->widest = a->blocks ? I8_PANELS_STEP : PANELS_STEP;
         if (i < n_cut) n_panels += run->products[i].part.n_panels;
     }

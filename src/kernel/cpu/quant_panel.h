@@ -38,11 +38,12 @@
 
 #include <string.h>
 
-#define PANEL_ROWS   16 /* output rows of a panel: the lanes of the matmul kernels */
-#define ACT_BLOCK    32 /* inputs that share a scale when activations are int8: those of a unit */
-#define VECTOR_BYTES (4 * PANEL_ROWS)
-#define OPEN_UNITS   8 /* of an opened chunk: it stays in the first-level cache */
-#define OPEN_BYTES   (OPEN_UNITS * (8 * VECTOR_BYTES + 4 * VECTOR_BYTES)) /* the largest */
+#define PANEL_ROWS    16 /* output rows of a panel: the lanes of the matmul kernels */
+#define ACT_BLOCK     32 /* inputs that share a scale when activations are int8: those of a unit */
+#define ACT_TILE_ROWS 16 /* tokens whose activations lie side by side for matrix units */
+#define VECTOR_BYTES  (4 * PANEL_ROWS)
+#define OPEN_UNITS    8 /* of an opened chunk: it stays in the first-level cache */
+#define OPEN_BYTES    (OPEN_UNITS * (8 * VECTOR_BYTES + 4 * VECTOR_BYTES)) /* the largest */
 
 enum scale_form { SCALES_HALVES, SCALES_BYTES, SCALES_NIBBLES, SCALES_FLOATS };
 

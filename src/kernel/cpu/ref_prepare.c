@@ -16,8 +16,10 @@
 
 void i8_prepare__ref(const struct act_rows *rows, uint32_t row, const float *x) {
     const uint32_t n_blocks = rows->w->n_in / ACT_BLOCK;
-    struct act_block *block = rows->blocks + (size_t)row * n_blocks;
-    for (uint32_t b = 0; b < n_blocks; b++, block++, x += ACT_BLOCK) {
+    const bool is_tiled = row < rows->n_tiled;
+    struct act_tile *tile = is_tiled ? act_find_tile(rows, row) : NULL;
+    struct act_block local, *block = is_tiled ? &local : rows->blocks + (size_t)row * n_blocks;
+    for (uint32_t b = 0; b < n_blocks; b++, x += ACT_BLOCK) {
         float amax = 0;
         for (int i = 0; i < ACT_BLOCK; i++) {
             const float a = fabsf(x[i]);
@@ -34,6 +36,10 @@ void i8_prepare__ref(const struct act_rows *rows, uint32_t row, const float *x) 
             sums[i / (ACT_BLOCK / 2)] += block->q[i];
         }
         act_finish_block(rows->w, amax, sums, block);
+        if (is_tiled)
+            act_put_block(block, row, tile++);
+        else
+            block++;
     }
 }
 
