@@ -17,10 +17,10 @@ elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
   set(processor arm)
 endif()
 # Checks of every vector load in unrolled tiles take clang minutes a file. What UBSan's would find, the kernel tests see in the bits;
-# AddressSanitizer's stay, but for matrices as calls: written out in place they take four times as long to compile. Matrices of AVX2 are most of
-# what the server's tests run, which calls would make four times as slow.
+# AddressSanitizer's stay, but for matrices as calls: written out in place they take four times as long to compile. Floating-point matrices of AVX2
+# are most of what the server's tests run, which calls would make four times as slow.
 set(vector_options "")
-set(checked_by_calls "avx512|amx|avxvnni|attention|rope|rows")
+set(checked_by_calls "avx512|amx|avxvnni|attention|rope|rows|matmul_i8")
 if(RADISH_SANITIZE MATCHES "undefined")
   list(APPEND vector_options -fno-sanitize=undefined)
   if(CMAKE_C_COMPILER_ID STREQUAL "Clang")
