@@ -96,11 +96,17 @@ enum radish_status radish_info_text(struct radish_model *model,
     RADISH_TRY(device_open(options.device, &device_options, &device, err));
     struct machine machine;
     machine_read(&machine);
-    struct buf out;
+    struct buf out, plan;
     buf_init(&out, 0);
+    buf_init(&plan, 0);
+    /* First, since the plan asks for kernels: those that are passed over join the device's report.
+     */
+    if (model) append_model(model, device, &options, machine.memory_available_bytes, &plan);
     append_machine(&machine, &out);
     append_device(device, options.device, &out);
-    if (model) append_model(model, device, &options, machine.memory_available_bytes, &out);
+    if (plan.len) buf_append(&out, plan.data, plan.len);
+    if (plan.failed) out.failed = true;
+    buf_deinit(&plan);
     device_close(device);
     size_t len;
     *text_out = buf_take(&out, &len);

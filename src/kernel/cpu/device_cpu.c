@@ -105,9 +105,17 @@ static bool supports(const struct device *device, enum kernel_op op,
         return false;
     }
     char reason[120];
-    if (registry_find(&d->base.registry, op, format, shape, reason, sizeof reason)) return true;
-    snprintf(reason_out, reason_bytes, "%s", reason);
-    return false;
+    const struct kernel_row *row =
+        registry_find(&d->base.registry, op, format, shape, reason, sizeof reason);
+    if (!row) {
+        snprintf(reason_out, reason_bytes, "%s", reason);
+        return false;
+    }
+    /* A better kernel that is passed over is told at load, not at the first request. Devices are
+     * never constants; only the question is. */
+    if (reason[0])
+        device_base_note(&cpu_of((struct device *)(uintptr_t)device)->base, op, row, reason);
+    return true;
 }
 
 /* ---- memory and weights ---- */

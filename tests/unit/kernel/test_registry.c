@@ -198,6 +198,28 @@ static void test_a_device_tells_its_kernels_and_why(void **state) {
     device_close(device);
 }
 
+static void test_a_kernel_that_is_passed_over_is_told_once_when_it_is_asked_for(void **state) {
+    (void)state;
+    if (!cpu_has_isa(CPU_ISA_AVX2) && !cpu_has_isa(CPU_ISA_NEON)) skip();
+    const struct kernel_shape shape = {.kv_dtype = RADISH_DTYPE_F16,
+                                       .n_heads = 2,
+                                       .n_kv_heads = 1,
+                                       .head_dim = 20,
+                                       .v_head_dim = 20};
+    struct device *device = open_device(NULL, RADISH_PRECISION_FAST);
+    char reason[160];
+    assert_null(strstr(device_kernels_report(device), "not f16_f32_attention__"));
+
+    for (int i = 0; i < 2; i++)
+        assert_true(
+            device->ops->supports(device, KERNEL_OP_ATTENTION, &shape, reason, sizeof reason));
+
+    const char *told = strstr(device_kernels_report(device), "not f16_f32_attention__");
+    assert_non_null(told);
+    assert_null(strstr(told + 1, "not f16_f32_attention__"));
+    device_close(device);
+}
+
 static void test_unknown_devices_and_kernels_are_refused_at_open(void **state) {
     (void)state;
     const char *choice = "matmul=nothing";
@@ -289,6 +311,7 @@ int main(void) {
         cmocka_unit_test(test_unknown_choices_are_refused_with_the_list),
         cmocka_unit_test(test_a_shape_that_the_best_kernel_lacks_falls_back_with_a_reason),
         cmocka_unit_test(test_a_device_tells_its_kernels_and_why),
+        cmocka_unit_test(test_a_kernel_that_is_passed_over_is_told_once_when_it_is_asked_for),
         cmocka_unit_test(test_unknown_devices_and_kernels_are_refused_at_open),
         cmocka_unit_test(test_supports_refuses_what_no_kernel_reads_and_says_so),
         cmocka_unit_test(test_weights_that_cannot_be_are_refused),
