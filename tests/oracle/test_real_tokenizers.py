@@ -170,9 +170,9 @@ def ids_of(tokenizer, texts, add_special_tokens):
 
 def sequences(tokenizer, encoded, rng):
     """Lists of ids: of texts, of texts cut anywhere, at random, special tokens in between, byte tokens in a row."""
-    every = sorted(tokenizer.get_vocab(with_added_tokens=True).values())
     added = sorted(tokenizer.get_added_tokens_decoder())
     vocab = tokenizer.get_vocab(with_added_tokens=False)
+    every = sorted({*vocab.values(), *added})
     byte_ids = [vocab[f"<0x{b:02X}>"] for b in range(256) if f"<0x{b:02X}>" in vocab]
     if not byte_ids:
         byte_ids = [i for token, i in sorted(vocab.items()) if len(token) == 1]
