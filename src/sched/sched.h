@@ -95,7 +95,8 @@ struct sched_seq {
     uint32_t logits_next;   /* prompt rows before it have given their logits, or want none */
     bool is_waiting;        /* for a twin, in the batch just filled */
     bool is_front;          /* goes on where it was: before all that have not begun */
-    uint64_t order_key;     /* of the policy; the smallest is next */
+    uint64_t order_window;  /* of its arrival, where the policy alone would let some starve */
+    uint64_t order_key;     /* of the policy, in the window; the smallest is next */
     uint64_t push_idx;      /* breaks ties */
     uint32_t n_peeked;      /* prefix found when last looked for, and the round of that */
     uint64_t peek_round;

@@ -20,6 +20,12 @@
  *   dfs-weight   key = place in a walk of the tree that takes the child with the most waiting
  *                sequences below it first, so that neighbours in the tree run together
  *
+ * In lof, random and dfs-weight somebody could be last for ever, and in hrrn whoever costs 10,000
+ * times as much waits 10,000 times as long. So their keys only count within a
+ * window of arrivals, WINDOW_NS long, and earlier windows go first: nobody is overtaken by those
+ * who come in a later one. Why not by waiting time: of a thousand requests that came at once, all
+ * wait, and would lose the order that they were to be served in.
+ *
  * In front of all of them come, by arrival, those that go on where they were (retracted ones and
  * choices with a sibling's first token), and with priorities the higher priority comes first of
  * all. Equal keys: first pushed first.
@@ -39,6 +45,7 @@
 
 #define AGEING      4.0
 #define PEEK_TOKENS (64u << 10)
+#define WINDOW_NS   8000000000u /* AGEING times the prefill of 2,000 tokens at 1 ms */
 
 static enum sched_policy policy_of(const struct sched *s) {
     enum sched_policy policy = s->options.policy;
@@ -50,6 +57,8 @@ static bool precedes(const struct sched *s, const struct sched_seq *a, const str
     if (a->is_background != b->is_background) return b->is_background;
     if (s->options.has_priorities && a->priority != b->priority) return a->priority > b->priority;
     if (a->is_front != b->is_front) return a->is_front;
+    if (!a->is_front && a->order_window != b->order_window)
+        return a->order_window < b->order_window;
     uint64_t key_a = a->is_front ? a->arrived_ns : a->order_key;
     uint64_t key_b = a->is_front ? b->arrived_ns : b->order_key;
     return key_a != key_b ? key_a < key_b : a->push_idx < b->push_idx;
@@ -59,7 +68,10 @@ static bool precedes(const struct sched *s, const struct sched_seq *a, const str
 void order_init(struct sched *s, struct sched_seq *seq) {
     seq->n_peeked = 0;
     seq->peek_round = 0;
-    switch (policy_of(s)) {
+    enum sched_policy policy = policy_of(s);
+    bool is_bounded = policy == SCHED_POLICY_FCFS || policy == SCHED_POLICY_LPM;
+    seq->order_window = is_bounded ? 0 : seq->arrived_ns / WINDOW_NS;
+    switch (policy) {
     case SCHED_POLICY_LOF: seq->order_key = UINT32_MAX - seq->max_new_tokens; break;
     case SCHED_POLICY_RANDOM: seq->order_key = rng_u64(s->options.seed, seq->push_idx); break;
     default: seq->order_key = seq->arrived_ns; break;

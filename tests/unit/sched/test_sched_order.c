@@ -183,6 +183,37 @@ static void test_lof_serves_the_longest_answers_first(void **state) {
     assert_order((uint32_t[]){1, 3, 2, 0}, 4);
 }
 
+/* Those whom the policy prefers come faster than they are served, for ever. */
+static void starve(enum sched_policy policy) {
+    open_sim(policy);
+    sim.cost.decode = 20 * MS; /* 0.4 s each */
+    sim.checks_all = false;
+    cache_trunk(1, 500);
+    occupy();
+    push(0, 2, 0, 1500, 1);
+    uint32_t n_pushed = 1;
+    while (r[0].is_live) {
+        while (n_pushed < MANY && n_pushed < n_ended + 4) {
+            push(n_pushed, 1, 500, 510, 20);
+            n_pushed++;
+        }
+        assert_true(n_pushed < MANY);
+        assert_true(sim_step(&sim));
+    }
+    assert_true(n_ended > 10);
+    for (uint32_t i = 1; ended[i] != &r[0]; i++)
+        assert_true(ended[i]->seq.arrived_ns <= r[0].seq.arrived_ns + 8000ull * MS);
+    sim_drain(&sim, 10000);
+    sim_close(&sim);
+}
+
+static void test_whom_a_policy_puts_last_is_served_though_others_keep_coming(void **state) {
+    (void)state;
+    starve(SCHED_POLICY_LOF);
+    starve(SCHED_POLICY_DFS_WEIGHT);
+    starve(SCHED_POLICY_HRRN);
+}
+
 static void random_order(uint64_t seed, uint32_t order_out[20]) {
     struct sched_options options = sim_options();
     options.policy = SCHED_POLICY_RANDOM;
@@ -291,6 +322,7 @@ int main(void) {
         cmocka_unit_test(test_a_warm_turn_goes_before_a_cold_queue),
         cmocka_unit_test(test_dfs_weight_serves_the_heaviest_branch_first),
         cmocka_unit_test(test_lof_serves_the_longest_answers_first),
+        cmocka_unit_test(test_whom_a_policy_puts_last_is_served_though_others_keep_coming),
         cmocka_unit_test(test_random_is_an_order_by_seed),
         cmocka_unit_test(test_hrrn_weighs_wait_against_cost),
         cmocka_unit_test(test_without_a_tree_lpm_and_dfs_weight_are_fcfs),
