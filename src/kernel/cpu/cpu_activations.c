@@ -14,7 +14,7 @@
 
 enum {
     SCRATCH_ALIGN = 64,
-    TILED_LEAST = 32 /* fewer rows wait for the weights */
+    TILED_LEAST = 48 /* fewer rows wait for the weights, or for opening them twice */
 };
 
 static size_t align_up(size_t bytes) {
