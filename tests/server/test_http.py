@@ -216,6 +216,9 @@ def test_health_answers_at_once_while_every_stream_is_busy(start):
 
 def test_a_full_queue_is_503_with_retry_after(start):
     server = start("--max-running-requests", "1", "--max-queued-requests", "1")
+    for path, field in (("/v1/completions", "prompt"), ("/generate", "text")):
+        too_many = server.post(path, {field: ["a", "b", "c"]})  # Coming again would not help.
+        assert too_many.status == 400 and too_many.error()["param"] == field
     body = {"prompt": "a", "max_tokens": 480, "ignore_eos": True}
     socks = [server.start_post("/v1/completions", body)]
     server.wait(lambda h: h["requests_running"] == 1)

@@ -80,6 +80,7 @@ enum radish_status ep_generate(struct exchange *ex, struct radish_error *err) {
         status = native_request_read(body.root, &defaults, &body.arena, openai_warn_unknown, ex, &r,
                                      err);
     if (!status) status = openai_request_check_model(&body, ex, err);
+    if (!status) status = openai_request_check_batch(ex, r.prompts.n, r.prompts_field, err);
     if (status) goto done;
     body.params.request = r.calls[0].asked;
     body.params.is_streamed = r.is_streamed;

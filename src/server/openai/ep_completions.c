@@ -43,6 +43,7 @@ enum radish_status ep_completions(struct exchange *ex, struct radish_error *err)
     if (!status)
         status = openai_prompts_read(json_get(r.root, "prompt"), "prompt", OPENAI_PROMPT_ANY,
                                      &r.arena, &prompts, err);
+    if (!status) status = openai_request_check_batch(ex, prompts.n, "prompt", err);
     if (status) goto done;
     g = generation_create(ex, &openai_reply_format, API_COMPLETIONS, &r.params, prompts.n);
     status = g ? make_prompts(ex, &r.params, prompts.prompts, g, err) : error_nomem(err);

@@ -132,6 +132,18 @@ enum radish_status openai_request_take_prompt(struct exchange *ex,
     return RADISH_OK;
 }
 
+enum radish_status openai_request_check_batch(struct exchange *ex, size_t n, const char *field,
+                                              struct radish_error *err) {
+    struct radish_engine_info info;
+    if (n <= 1) return RADISH_OK;
+    radish_engine_info(ex->server->engine, &info);
+    uint64_t n_max = (uint64_t)info.requests_running_max + info.requests_queued_max;
+    if (n <= n_max) return RADISH_OK;
+    return error_set_field(err, RADISH_E_LIMIT, field,
+                           "%s holds %zu prompts, more than can run (%u) and wait (%u) here", field,
+                           n, info.requests_running_max, info.requests_queued_max);
+}
+
 enum radish_status openai_request_check_room(struct exchange *ex, const struct call *call,
                                              const char *field, const char *max_field,
                                              struct radish_error *err) {

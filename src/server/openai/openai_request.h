@@ -61,6 +61,11 @@ enum radish_status openai_request_check_ids(const struct exchange *ex, const int
                                             const char *field,
                                             struct radish_error *err) RADISH_CHECK_RESULT;
 
+/* Whether n prompts can be here at once: a batch that never can must not be told to come again.
+ * E_LIMIT with the numbers. */
+enum radish_status openai_request_check_batch(struct exchange *ex, size_t n, const char *field,
+                                              struct radish_error *err) RADISH_CHECK_RESULT;
+
 /* E_LIMIT, with the numbers, when the prompt leaves no room for a token, or the tokens asked for
  * do not fit behind it. The fields: where the prompt and that number came from. */
 enum radish_status openai_request_check_room(struct exchange *ex, const struct call *call,
