@@ -443,6 +443,8 @@ void radish_engine_abort(struct radish_engine *e, uint64_t request) {
 void radish_engine_info(struct radish_engine *e, struct radish_engine_info *info_out) {
     pthread_mutex_lock(&e->lock);
     *info_out = (struct radish_engine_info){.context_tokens = FAKE_CONTEXT,
+                                            .requests_running_max = 256,
+                                            .requests_queued_max = 1024,
                                             .kv_slots_total = FAKE_SLOTS,
                                             .kv_slots_free = FAKE_SLOTS - e->slots_used,
                                             .requests_running = fake.is_held ? 0 : e->n_requests,
