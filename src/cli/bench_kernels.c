@@ -232,6 +232,9 @@ static int check_dtype(const struct command *command, const struct args *args) {
 static int check_names(const struct args *args) {
     const struct command *command = command_by_bit(COMMAND_BENCH);
     if (args->json && args->csv) return args_refuse(command, "--json and --csv: one of them");
+    if (args->beside && args->op && strcmp(args->op, "matmul"))
+        return args_refuse(command, "--beside onednn: only products are timed beside it, not %s",
+                           args->op);
     if (args->beside && !onednn_describe())
         return args_refuse(command, "--beside onednn: this radish is built without oneDNN "
                                     "(cmake -DRADISH_ONEDNN=ON, package libdnnl-dev)");

@@ -169,7 +169,7 @@ static struct kv_cache_options cache_options(const struct engine_plan *plan) {
 /* What the runner and the samplers take (20 bytes an id and thread, and a copy of a row), and the
  * slot tables. What tree and pool take for each slot is counted as part of the slot. */
 static enum radish_status plan_scratch(struct engine_plan *plan, const struct radish_model *model,
-                                       const struct device *device, struct radish_error *err) {
+                                       struct device *device, struct radish_error *err) {
     struct runner_plan runner;
     RADISH_TRY(runner_plan(&model->config, device, &plan->runner, &runner, err));
     struct kv_cache_options cache = cache_options(plan);
@@ -276,7 +276,7 @@ static void plan_sched(struct engine_plan *plan) {
     sched->seed = options->seed;
 }
 
-enum radish_status plan_make(const struct radish_model *model, const struct device *device,
+enum radish_status plan_make(const struct radish_model *model, struct device *device,
                              const struct radish_engine_options *options, uint64_t have_bytes,
                              struct engine_plan *plan_out, struct radish_error *err) {
     struct engine_plan plan = {.options = *options, .have_bytes = have_bytes};

@@ -36,7 +36,7 @@ enum radish_status plan_options(const struct radish_engine_options *given,
 /* options: from plan_options(). have_bytes: memory that may be used, where the device does not know
  * better (its memory_available). Also checks that the device can do all of the model. E_NOMEM names
  * need, have and the flag to change; the error of a model that cannot be served. */
-enum radish_status plan_make(const struct radish_model *model, const struct device *device,
+enum radish_status plan_make(const struct radish_model *model, struct device *device,
                              const struct radish_engine_options *options, uint64_t have_bytes,
                              struct engine_plan *plan_out,
                              struct radish_error *err) RADISH_CHECK_RESULT;

@@ -53,7 +53,7 @@ static void append_device(const struct device *device, const char *name, struct 
     append_indented(device_kernels_report(device), out);
 }
 
-static void append_model(const struct radish_model *model, const struct device *device,
+static void append_model(const struct radish_model *model, struct device *device,
                          const struct radish_engine_options *options, uint64_t have_bytes,
                          struct buf *out) {
     const struct radish_model_info *info = &model->info;

@@ -92,7 +92,8 @@ struct device_vtable {
     /* Addresses are the host's own, which reads and writes there between steps without a copy. */
     bool has_host_memory;
 
-    bool (*supports)(const struct device *d, enum kernel_op op, const struct kernel_shape *shape,
+    /* At load. What it passes over for the shape is noted in the device's report. */
+    bool (*supports)(struct device *d, enum kernel_op op, const struct kernel_shape *shape,
                      char *reason_out, size_t reason_bytes);
 
     /* Optional; NULL: what the machine has free. Bytes that weights, KV pool and scratch may take.

@@ -123,15 +123,14 @@ static uint32_t n_steps_in_flight(const struct device *device) {
 }
 
 /* Whether the device samples from rows of this vocabulary. It makes its kernel when it is asked. */
-static bool device_can_draw(const struct model_config *config, const struct device *device) {
+static bool device_can_draw(const struct model_config *config, struct device *device) {
     const struct kernel_shape shape = {.n_in = config->n_vocab};
     char reason[160];
     return device->ops->sample &&
            device->ops->supports(device, KERNEL_OP_SAMPLE, &shape, reason, sizeof reason);
 }
 
-static enum radish_status make_layout(const struct model_config *config,
-                                      const struct device *device,
+static enum radish_status make_layout(const struct model_config *config, struct device *device,
                                       const struct runner_options *options,
                                       struct layout *layout_out, struct radish_error *err) {
     const struct {
@@ -193,7 +192,7 @@ static struct kernel_shape shape_of_layer(const struct model_config *config, uin
     };
 }
 
-static enum radish_status ask_device(const struct model_config *config, const struct device *device,
+static enum radish_status ask_device(const struct model_config *config, struct device *device,
                                      enum dtype kv_dtype, struct radish_error *err) {
     const bool is_silu = config->activation == ACTIVATION_SILU && config->has_gate;
     const enum kernel_op ops[] = {
@@ -240,7 +239,7 @@ static uint64_t logits_copy_bytes(const struct model_config *config, const struc
     return (uint64_t)RUNNER_LOGITS_ROWS * config->n_vocab * sizeof(float);
 }
 
-enum radish_status runner_plan(const struct model_config *config, const struct device *device,
+enum radish_status runner_plan(const struct model_config *config, struct device *device,
                                const struct runner_options *options, struct runner_plan *plan_out,
                                struct radish_error *err) {
     struct layout layout;

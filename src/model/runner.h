@@ -33,7 +33,7 @@ struct runner_plan {
 
 /* What create will take (n_slots is not looked at), and whether the device can do every operation
  * of every layer: E_UNSUPPORTED names layer and operation. */
-enum radish_status runner_plan(const struct model_config *config, const struct device *device,
+enum radish_status runner_plan(const struct model_config *config, struct device *device,
                                const struct runner_options *options, struct runner_plan *plan_out,
                                struct radish_error *err) RADISH_CHECK_RESULT;
 

@@ -59,13 +59,12 @@ struct found_list {
 struct finding {
     const struct model_file *file;
     const struct model_config *config;
-    const struct device *device;
+    struct device *device;
     struct weights_options options;
 };
 
 static struct finding describe_finding(const struct model_file *file,
-                                       const struct model_config *config,
-                                       const struct device *device,
+                                       const struct model_config *config, struct device *device,
                                        const struct weights_options *options) {
     struct finding finding = {.file = file, .config = config, .device = device};
     if (options) finding.options = *options;
@@ -124,7 +123,7 @@ static enum radish_status check_shape(const struct found *found, struct radish_e
     return RADISH_OK;
 }
 
-static enum radish_status ask_device(const struct device *device, const struct weight_desc *desc,
+static enum radish_status ask_device(struct device *device, const struct weight_desc *desc,
                                      const char *where, struct radish_error *err) {
     const struct kernel_shape shape = {
         .weight_dtype = desc->dtype, .n_out = desc->n_out, .n_in = desc->n_in};
@@ -190,7 +189,7 @@ static enum radish_status choose_dtype(const struct weights_options *options, st
 static enum radish_status find_tensor(const struct finding *finding, struct found *found,
                                       struct found_list *list, struct radish_error *err) {
     const struct model_config *config = finding->config;
-    const struct device *device = finding->device;
+    struct device *device = finding->device;
     const struct arch_tensor *row = found->row;
     struct arch_name arch_name;
     char where[32] = "model";
@@ -287,7 +286,7 @@ static void log_unused(const struct model_file *file, const struct model_config 
 }
 
 enum radish_status weights_plan(const struct model_file *file, const struct model_config *config,
-                                const struct device *device, const struct weights_options *options,
+                                struct device *device, const struct weights_options *options,
                                 struct weights_sizes *sizes_out, struct radish_error *err) {
     const struct finding finding = describe_finding(file, config, device, options);
     struct found_list list;
@@ -370,7 +369,7 @@ static enum radish_status map_files(const struct finding *finding, const struct 
 
 /* Whether its pages hold a matrix that the device reads from there. */
 static bool is_mapped(const struct weights *weights, const struct found *found, void *field) {
-    const struct device *device = weights->device;
+    struct device *device = weights->device;
     if (is_vector(found->row) || !device->ops->weight_is_mapped) return false;
     return device->ops->weight_is_mapped(device, *(struct weight **)field);
 }

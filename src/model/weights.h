@@ -59,7 +59,7 @@ struct weights_sizes {
  * E_UNSUPPORTED naming tensor and layer) and sums what loading will take, without loading. options
  * may be NULL. */
 enum radish_status weights_plan(const struct model_file *file, const struct model_config *config,
-                                const struct device *device, const struct weights_options *options,
+                                struct device *device, const struct weights_options *options,
                                 struct weights_sizes *sizes_out,
                                 struct radish_error *err) RADISH_CHECK_RESULT;
 

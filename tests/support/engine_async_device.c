@@ -277,7 +277,7 @@ static void sample(struct device *d, const struct sample_rows_args *args) {
 
 /* ---- the rest is the inner device's ---- */
 
-static bool supports(const struct device *d, enum kernel_op op, const struct kernel_shape *shape,
+static bool supports(struct device *d, enum kernel_op op, const struct kernel_shape *shape,
                      char *reason_out, size_t reason_bytes) {
     struct device *inner = async_of_const(d)->inner;
     if (op == KERNEL_OP_SAMPLE) return d->ops->sample != NULL;

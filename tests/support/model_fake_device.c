@@ -15,7 +15,7 @@ static struct fake_device *fake_of(const struct device *d) {
     return (struct fake_device *)(uintptr_t)d;
 }
 
-static bool supports(const struct device *d, enum kernel_op op, const struct kernel_shape *shape,
+static bool supports(struct device *d, enum kernel_op op, const struct kernel_shape *shape,
                      char *reason_out, size_t reason_bytes) {
     const struct fake_device *fake = fake_of(d);
     if (op != fake->refused_op || shape->n_out < fake->refused_n_out) return true;

@@ -92,9 +92,9 @@ static bool check_heads(const struct kernel_shape *s, char *reason_out, size_t r
     return false;
 }
 
-static bool supports(const struct device *device, enum kernel_op op,
-                     const struct kernel_shape *shape, char *reason_out, size_t reason_bytes) {
-    const struct cpu_device *d = cpu_of_const(device);
+static bool supports(struct device *device, enum kernel_op op, const struct kernel_shape *shape,
+                     char *reason_out, size_t reason_bytes) {
+    struct cpu_device *d = cpu_of(device);
     const bool has_heads = op == KERNEL_OP_ROPE_KV_STORE || op == KERNEL_OP_ATTENTION;
     if (reason_bytes) reason_out[0] = '\0';
     if (has_heads && !check_heads(shape, reason_out, reason_bytes)) return false;
@@ -111,10 +111,8 @@ static bool supports(const struct device *device, enum kernel_op op,
         snprintf(reason_out, reason_bytes, "%s", reason);
         return false;
     }
-    /* A better kernel that is passed over is told at load, not at the first request. Devices are
-     * never constants; only the question is. */
-    if (reason[0])
-        device_base_note(&cpu_of((struct device *)(uintptr_t)device)->base, op, row, reason);
+    /* A better kernel that is passed over is told at load, not at the first request. */
+    if (reason[0]) device_base_note(&d->base, op, row, reason);
     return true;
 }
 

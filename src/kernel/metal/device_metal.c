@@ -74,10 +74,9 @@ static bool check_heads(const struct kernel_shape *s, char *reason_out, size_t r
     return false;
 }
 
-bool metal_supports(const struct device *device, enum kernel_op op,
-                    const struct kernel_shape *shape, char *reason_out, size_t reason_bytes) {
-    /* Pipelines are a cache: to ask changes nothing that can be seen. */
-    struct metal_device *d = (struct metal_device *)(uintptr_t)metal_of_const(device);
+bool metal_supports(struct device *device, enum kernel_op op, const struct kernel_shape *shape,
+                    char *reason_out, size_t reason_bytes) {
+    struct metal_device *d = metal_of(device);
     const bool has_heads = op == KERNEL_OP_ROPE_KV_STORE || op == KERNEL_OP_ATTENTION;
     if (reason_bytes) reason_out[0] = '\0';
     if (has_heads && !check_heads(shape, reason_out, reason_bytes)) return false;

@@ -160,7 +160,7 @@ void metal_step_deinit(struct metal_device *d);
 void metal_encode_deinit(struct metal_device *d);
 
 /* device_metal.c: pipelines are made while a model loads. */
-bool metal_supports(const struct device *device, enum kernel_op op,
-                    const struct kernel_shape *shape, char *reason_out, size_t reason_bytes);
+bool metal_supports(struct device *device, enum kernel_op op, const struct kernel_shape *shape,
+                    char *reason_out, size_t reason_bytes);
 
 #endif

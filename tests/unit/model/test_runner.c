@@ -127,8 +127,8 @@ static void test_a_row_without_slot_reads_the_cache_and_writes_nothing(void **st
     session_close(&session);
 }
 
-static bool (*cpu_supports)(const struct device *, enum kernel_op, const struct kernel_shape *,
-                            char *, size_t);
+static bool (*cpu_supports)(struct device *, enum kernel_op, const struct kernel_shape *, char *,
+                            size_t);
 
 /* Draws id 70 + row; the last row of a step that is drawn from is 72. */
 static void draw_by_row(struct device *device, const struct sample_rows_args *args) {
@@ -137,7 +137,7 @@ static void draw_by_row(struct device *device, const struct sample_rows_args *ar
         args->tokens[row] = args->draws[row].is_off ? -1 : 70 + (int32_t)row;
 }
 
-static bool supports_draws(const struct device *device, enum kernel_op op,
+static bool supports_draws(struct device *device, enum kernel_op op,
                            const struct kernel_shape *shape, char *reason_out,
                            size_t reason_bytes) {
     return op == KERNEL_OP_SAMPLE || cpu_supports(device, op, shape, reason_out, reason_bytes);
