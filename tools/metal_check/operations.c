@@ -318,7 +318,7 @@ static enum radish_status check_support(const struct call *call, struct radish_e
     /* A group may fall back to its parts. */
     static const enum kernel_op group[] = {KERNEL_OP_MATMUL_GROUP, KERNEL_OP_RMSNORM,
                                            KERNEL_OP_MATMUL, KERNEL_OP_SILU_MUL};
-    const struct device *device = call->device;
+    struct device *device = call->device;
     const bool is_group = c->op == KERNEL_OP_MATMUL_GROUP;
     char reason[160] = "";
     bool is_supported = runs[c->op] && (c->op != KERNEL_OP_SAMPLE || device->ops->sample);
