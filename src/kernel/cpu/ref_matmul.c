@@ -23,6 +23,8 @@
 
 #include <math.h>
 
+enum { FLOAT_ROWS = 8 };
+
 static inline float load_weight(const struct weight *w, const uint8_t *panel, size_t k,
                                 uint32_t row) {
     const float *f = (const float *)(const void *)panel + k * PANEL_ROWS;
@@ -31,18 +33,26 @@ static inline float load_weight(const struct weight *w, const uint8_t *panel, si
     return dtype_f16_to_f32(h[row]);
 }
 
-static void multiply_floats(const struct matmul_part *p) {
-    for (uint32_t panel = p->panel_first; panel < p->panel_first + p->n_panels; panel++) {
-        const uint8_t *data = p->w->data + (size_t)panel * p->w->panel_bytes;
-        for (uint32_t row = p->row_first; row < p->row_first + p->n_rows; row++) {
-            const float *x = p->a.x + (size_t)row * p->a.x_stride;
-            float sums[PANEL_ROWS] = {0};
-            for (uint32_t k = 0; k < p->w->n_in; k++)
-                for (uint32_t i = 0; i < PANEL_ROWS; i++)
-                    sums[i] = fmaf(x[k], load_weight(p->w, data, k, i), sums[i]);
-            matmul_store(p, row, panel, sums);
-        }
+/* Up to FLOAT_ROWS rows times a panel: a half costs more to read than to multiply with. */
+static void multiply_rows(const struct matmul_part *p, uint32_t panel, uint32_t row,
+                          uint32_t n_rows) {
+    const uint8_t *data = p->w->data + (size_t)panel * p->w->panel_bytes;
+    const float *x = p->a.x + (size_t)row * p->a.x_stride;
+    float sums[FLOAT_ROWS][PANEL_ROWS] = {{0}}, weights[PANEL_ROWS];
+    for (uint32_t k = 0; k < p->w->n_in; k++) {
+        for (uint32_t i = 0; i < PANEL_ROWS; i++) weights[i] = load_weight(p->w, data, k, i);
+        for (uint32_t r = 0; r < n_rows; r++)
+            for (uint32_t i = 0; i < PANEL_ROWS; i++)
+                sums[r][i] = fmaf(x[(size_t)r * p->a.x_stride + k], weights[i], sums[r][i]);
     }
+    for (uint32_t r = 0; r < n_rows; r++) matmul_store(p, row + r, panel, sums[r]);
+}
+
+static void multiply_floats(const struct matmul_part *p) {
+    const uint32_t end = p->row_first + p->n_rows;
+    for (uint32_t panel = p->panel_first; panel < p->panel_first + p->n_panels; panel++)
+        for (uint32_t row = p->row_first; row < end; row += FLOAT_ROWS)
+            multiply_rows(p, panel, row, end - row < FLOAT_ROWS ? end - row : FLOAT_ROWS);
 }
 
 void f32_f32_matmul__ref(const struct matmul_part *part) {
