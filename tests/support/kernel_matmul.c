@@ -4,7 +4,7 @@
  * in blocks of 32) and computes the rest in double; the bound is the row's tolerance times the sum
  * of absolute terms. A second, looser check compares the whole output with the product of unrounded
  * activations, so that the declared rounding itself stays reasonable. */
-#include "kernel/cpu/cpu_kernel.h"
+#include "kernel/cpu/cpu_activations.h"
 #include "kernel_check.h"
 
 #include <math.h>
@@ -195,7 +195,34 @@ static void check_dtype(const struct kernel_row *row, enum dtype dtype,
     check_close(&devices);
 }
 
+/* Which rows lie in tiles: else AMX would be left to stand still, with the same bits. */
+static void check_tiled(const struct kernel_row *row, enum dtype dtype, uint32_t n_rows,
+                        uint32_t n_tiled) {
+    struct kernel_devices devices;
+    check_open(row, RADISH_PRECISION_FAST, &devices);
+    uint8_t *matrix = check_matrix(dtype, 16, 256, 1);
+    struct weight *w = check_weight(devices.one, dtype, 16, 256, matrix, false, true);
+    const size_t bytes = activations_bytes(w, n_rows);
+    uint8_t *scratch = aligned_alloc(64, bytes);
+    struct act_rows rows;
+    assert_non_null(scratch);
+    activations_place(w, n_rows, scratch, &rows);
+    assert_int_equal(rows.n_tiled, n_tiled);
+    if (n_tiled)
+        assert_true((uint8_t *)(rows.tiles + n_tiled / ACT_TILE_ROWS * 8) <= scratch + bytes);
+    free(scratch);
+    devices.one->ops->weight_destroy(devices.one, w);
+    free(matrix);
+    check_close(&devices);
+}
+
 void check_matmul(const struct kernel_row *row) {
+    if (row->formats == KERNEL_I8) {
+        const bool has_tiles = row->isa == CPU_ISA_AMX;
+        check_tiled(row, RADISH_DTYPE_Q4_K, 47, 0);
+        check_tiled(row, RADISH_DTYPE_Q4_K, 63, has_tiles ? 48 : 0);
+        check_tiled(row, RADISH_DTYPE_Q6_K, 63, 0);
+    }
     for (int t = 0; t < RADISH_DTYPE_COUNT; t++) {
         const enum dtype dtype = (enum dtype)t;
         if (row->formats == KERNEL_I8 && quant_form_find(dtype))

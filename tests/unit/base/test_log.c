@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+static int reader; /* of the pipe, while capture() runs */
+
 /* Runs fn with stderr into a pipe; returns what came out (up to the buffer's size). */
 static void capture(void (*fn)(void), char *text, size_t bytes) {
     int fds[2];
@@ -18,6 +20,7 @@ static void capture(void (*fn)(void), char *text, size_t bytes) {
     const int saved = dup(STDERR_FILENO);
     dup2(fds[1], STDERR_FILENO);
     close(fds[1]);
+    reader = fds[0];
     fn();
     dup2(saved, STDERR_FILENO);
     close(saved);
@@ -111,10 +114,11 @@ static void test_plain_lines_have_neither_level_nor_module(void **state) {
     assert_null(strstr(text, "ERROR"));
 }
 
-/* stderr is a full pipe; alarm() ends a process that waits for its reader. */
-static void log_into_a_full_pipe(int from) {
+/* Into a full pipe; alarm() ends a process that waits for its reader. */
+static void log_into_a_full_pipe(void) {
     char some[4096];
     const int flags = fcntl(STDERR_FILENO, F_GETFL);
+    alarm(30);
     memset(some, 'x', sizeof some);
     fcntl(STDERR_FILENO, F_SETFL, flags | O_NONBLOCK);
     while (write(STDERR_FILENO, some, sizeof some) > 0) continue;
@@ -122,30 +126,17 @@ static void log_into_a_full_pipe(int from) {
     log_warn("server", "lost");
     log_warn("server", "lost, too");
     for (int i = 0; i < 2; i++)
-        if (read(from, some, sizeof some) <= 0) _exit(1);
+        if (read(reader, some, sizeof some) <= 0) _exit(1);
     log_warn("server", "seen");
+    alarm(0);
 }
 
 static void test_a_line_never_waits_for_who_reads_it(void **state) {
     (void)state;
     static char text[1 << 20];
-    int fds[2];
-    size_t n = 0;
-    assert_int_equal(pipe(fds), 0);
-    const int saved = dup(STDERR_FILENO);
-    dup2(fds[1], STDERR_FILENO);
-    close(fds[1]);
-    alarm(30);
 
-    log_into_a_full_pipe(fds[0]);
+    capture(log_into_a_full_pipe, text, sizeof text);
 
-    alarm(0);
-    dup2(saved, STDERR_FILENO);
-    close(saved);
-    for (ssize_t got;
-         n + 1 < sizeof text && (got = read(fds[0], text + n, sizeof text - 1 - n)) > 0;)
-        n += (size_t)got;
-    close(fds[0]);
     const char *rest = text + strspn(text, "x");
     assert_memory_equal(rest, "[2 lines of the log are lost: nobody read it]\n", 46);
     assert_non_null(strstr(rest, "WARN server: seen\n"));
